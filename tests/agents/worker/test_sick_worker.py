@@ -103,6 +103,13 @@ def test_a_dead_device_hands_back_what_was_not_begun_uncounted_and_makes_no_more
     assert ward.sick == [(f"RuntimeError: {CUDA}", True)]
 
 
+def test_a_job_goes_to_the_least_loaded_worker_that_has_not_failed_with_it() -> None:
+    ward = Ward(but_of_its_own(ValueError("no")), "w-1", "w-2", "w-3")
+    (again,) = ward.take(taken("a", attempt=2, failed_on=("w-1",)))
+    assert (again.partition, read(again, GenerateJob).worker_id) == (3, "w-2")
+    assert read(again, GenerateJob).failed_on == ("w-1", "w-9")
+
+
 def test_jobs_of_a_dead_device_wait_for_a_worker_where_there_is_no_other() -> None:
     written = Ward(always(CUDA)).take(taken("a"))
     assert topics_of(written) == [WAITING]
