@@ -17,11 +17,11 @@ from safetensors.torch import load_file
 from agents.engines import EngineFailed, model_source
 from agents.engines.accelerating import accelerate
 from agents.engines.families import PARTS
+from agents.engines.low_rank import Applied, FusedWeights, combination, networks_of, read_adapter
 from planner.catalog.entries import Loading, Variant
 from schemas.errors import Unknown
 from streams.shipped import INFRA
 
-OWN_LORA: Final = "own-{}"  # name that diffusers knows a variant's own adapter by, while it is fused
 SINGLE: Final = ".safetensors"  # ends the name of a model that is one file
 _DTYPES: Final = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}  # as files name them
 
@@ -227,12 +227,9 @@ def _fuse_own(pipeline: Any, loading: Loading) -> None:
     """Fuse the adapters that are part of the variant into its weights, for good."""
     if not loading.loras:
         return
-    if not hasattr(pipeline, "load_lora_weights"):
+    if not hasattr(pipeline, "lora_state_dict"):
         raise EngineFailed(f"{type(pipeline).__name__} takes no adapters: omit loading.loras")
-    names = [OWN_LORA.format(number) for number, _ in enumerate(loading.loras)]
-    for name, lora in zip(names, loading.loras, strict=True):
-        file = pathlib.Path(weights_file(lora.file))
-        pipeline.load_lora_weights(str(file.parent), weight_name=file.name, adapter_name=name)
-    pipeline.set_adapters(names, [lora.weight for lora in loading.loras])
-    pipeline.fuse_lora(adapter_names=names)
-    pipeline.unload_lora_weights()
+    adapters = [Applied(own.file, own.weight, read_adapter(weights_file(own.file), pipeline)) for own in loading.loras]
+    weights = FusedWeights(networks_of(pipeline))
+    weights.fuse(adapters)
+    weights.apply(combination(adapters))

@@ -16,7 +16,7 @@ from agents.engines.diffusers_engine import DiffusersEngine, load
 from agents.engines.low_rank import Applied, FusedWeights, combination, networks_of, read_adapter
 from agents.engines.pipelines import load_pipeline
 from planner.catalog.components import Component
-from planner.catalog.entries import Loading, Variant
+from planner.catalog.entries import Loading, OwnAdapter, Variant
 from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
 from tests.builders import a_variant
@@ -78,6 +78,18 @@ def test_a_file_in_kohyas_format_is_the_same_adapter_with_its_alpha(
     for name, layer in theirs.items():
         like = layer.up @ layer.down if layer.down.dim() == 2 else torch.empty(len(layer.up), *layer.down.shape[1:])
         assert torch.allclose(mine[name].delta(like), layer.delta(like), atol=1e-6), name
+
+
+@pytest.mark.parametrize("family", ["sdxl", "flux-dev"])
+def test_an_adapter_of_a_variant_is_fused_into_its_text_encoders_too(
+    family: str, toys: Toys, tmp_path: pathlib.Path
+) -> None:
+    tensors = matrices(opened(toys(family)), family)
+    theirs = fused_by_diffusers(toys(family), family, write_adapter(tensors, tmp_path / "plain.safetensors"))
+    file = write_adapter(prefixed(tensors), tmp_path / "usual.safetensors")
+    mine = load_pipeline(level(toys(family), loading=Loading(device="cpu", loras=(OwnAdapter(file, WEIGHT),))))
+    for name, layer in adapted(theirs, family).items():
+        assert (adapted(mine, family)[name].weight - layer.weight).abs().max() <= 1e-6, name
 
 
 # On the engine.
