@@ -9,7 +9,7 @@ def _machines_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-source: Callable[[], int] = _machines_ms  # another one where time is virtual (`tests/virtual_time.py`)
+source: Callable[[], int] = _machines_ms  # another one where time is virtual (`agents/in_process/virtual_time.py`)
 
 
 def now_ms() -> int:

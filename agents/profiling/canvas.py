@@ -1,13 +1,13 @@
 """Drawing: letters, colours and panels of the lab's plots."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from streams.pages.plots import gaps, markup, rc_params_of
+from streams.pages.plots import markup, rc_params_of
 
 INK, SOFT, LINE, PAPER = "#2b2722", "#7d756a", "#e6dfd3", "#fffdf9"
 HUES = ("#4c7a6b", "#b0683c", "#5a6aa0", "#8b5a84", "#9a8a2c", "#3f8fa3", "#a5453c", "#6b6b6b")
@@ -53,16 +53,3 @@ def legend(axes: Axes, where: Corner) -> None:
     """A quiet legend."""
     with mpl.rc_context(RC_PARAMS):
         axes.legend(loc=where, handlelength=1.8, labelcolor=INK)
-
-
-def with_bars(
-    axes: Axes, x: Sequence[float], rows: Sequence[Mapping[str, Any]], label: str, look: Mapping[str, Any]
-) -> None:
-    """A line through estimates (`value`, `ci`) with their intervals as bars."""
-    value = gaps([row["value"] for row in rows])
-    low, high = (gaps([row["ci"][end] for row in rows]) for end in (0, 1))
-    below = [max(v - end, 0) if end == end else 0 for v, end in zip(value, low, strict=True)]
-    above = [max(end - v, 0) if end == end else 0 for v, end in zip(value, high, strict=True)]
-    axes.errorbar(
-        x, value, yerr=[below, above], label=label, marker="o", markersize=4, elinewidth=1, capsize=0, **look,
-    )  # fmt: skip

@@ -31,7 +31,6 @@ SHAPES_OF = {  # an option of `make` -> the shapes that it changes; the others c
     "rates": RATE_SHAPES,
     "lasting": RATE_SHAPES,
     "every": ("burst",),
-    "phases": ("phases",),
     "graded": ("phases",),
     "split": ("phases",),
 }
@@ -130,12 +129,6 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 )
 @click.option("--every", type=Ago(), help="Duration of each burst, and of each calm period before it, such as 2m.")
 @click.option(
-    "--phases",
-    default="easy,hard,easy,hard",
-    show_default=True,
-    help="Phases of easy and hard prompts, of equal length, separated by commas.",
-)
-@click.option(
     "--graded",
     type=FILE,
     help="CSV file of prompts for --shape phases, with the columns prompt and hardness, or prompt and "
@@ -206,10 +199,7 @@ def _shaped(name: str, asked: dict[str, Any]) -> "Trace":
 
     graded = read_graded(asked["graded"], of_rules()) if asked["graded"] else None
     seconds, every = ((None if ms is None else ms / 1000) for ms in (asked["lasting"], asked["every"]))
-    phases = tuple(phase.strip() for phase in asked["phases"].split(","))
-    shape = Shape(
-        name=name, rates_rps=asked["rates"], seconds=seconds, every_s=every, phases=phases, split=asked["split"]
-    )
+    shape = Shape(name=name, rates_rps=asked["rates"], seconds=seconds, every_s=every, split=asked["split"])
     trace = shaped(shape, asked["spacing"] or "poisson", asked["seed"], graded)
     if asked["prompts"]:
         trace = worded(trace, read_prompts(asked["prompts"]), asked["order"] or "", asked["seed"])

@@ -15,6 +15,7 @@ from replay.traces.trace import MAX_SPAN_MS, InvalidTrace, Trace, of_arrivals
 from schemas.errors import Unknown
 
 EASY, HARD = "easy", "hard"
+PHASES: Final = (EASY, HARD, EASY, HARD)  # of equal length
 COMBINATIONS: Final = "combinations"
 MAX_KNOTS: Final = 100_000
 
@@ -27,7 +28,6 @@ class Shape:
     rates_rps: tuple[float, ...] = ()
     seconds: float | None = None
     every_s: float | None = None  # a burst, and the calm before it
-    phases: tuple[str, ...] = (EASY, HARD, EASY, HARD)
     split: float = 0.5  # hardness below which a prompt is easy
 
 
@@ -104,19 +104,17 @@ def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) 
 
 
 def _phased(trace: Trace, shape: Shape, until_ms: float, seed: int, graded: Graded | None) -> Trace:
-    if unknown := [phase for phase in shape.phases if phase not in (EASY, HARD)]:
-        raise Unknown("phase", unknown[0], (EASY, HARD))
-    if not (shape.phases and 0 < shape.split < 1):
-        raise InvalidTrace(f"phases need a name each and a split in (0, 1): got {shape.phases} and {shape.split:g}")
-    phase = np.minimum(trace.arrival_ms / until_ms * len(shape.phases), len(shape.phases) - 1).astype(np.int64)
-    is_hard = np.array([name == HARD for name in shape.phases])[phase]
+    if not 0 < shape.split < 1:
+        raise InvalidTrace(f"phases need a split in (0, 1): got {shape.split:g}")
+    phase = np.minimum(trace.arrival_ms / until_ms * len(PHASES), len(PHASES) - 1).astype(np.int64)
+    is_hard = np.array([name == HARD for name in PHASES])[phase]
     dice = uniform(seed, "phases", 0, len(trace))
     if graded is None:
         hardness = np.where(is_hard, shape.split + dice * (1 - shape.split), dice * shape.split)
         return dataclasses.replace(trace, hardness=hardness)
     sides = [np.flatnonzero(graded.hardness < shape.split), np.flatnonzero(graded.hardness >= shape.split)]
     for name, side in zip((EASY, HARD), sides, strict=True):
-        if not len(side) and name in shape.phases:
+        if not len(side):
             raise InvalidTrace(f"no prompt is {name}: the split of hardness is {shape.split:g}; give another --split")
     easy, hard = ((dice * len(side)).astype(np.int64) for side in sides)
     chosen = np.array([sides[h][hard[n] if h else easy[n]] for n, h in enumerate(is_hard.tolist())], dtype=np.int64)

@@ -163,7 +163,6 @@ def test_an_option_of_another_kind_of_trace_is_refused(
     ("shape", "options", "fault"),
     [
         ("ramp", ["--every", "2m"], "--every has no effect with --shape ramp: it is for --shape burst; leave it out"),
-        ("steps", ["--phases", "easy"], "--phases has no effect with --shape steps: it is for --shape phases"),
         ("burst", ["--split", "0.4"], "--split has no effect with --shape burst"),
         ("ramp", ["--order", "turn"], "--order has no effect without --prompts"),
         ("counts", ["counts", "--rate", "2"], "--rate has no effect with --shape counts: it is for --shape ramp or"),

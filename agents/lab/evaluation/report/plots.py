@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Pair
 from agents.lab.evaluation.statistics.merits import rankers
 from agents.lab.evaluation.statistics.ranking import roc
+from agents.lab.profiling.bars import with_bars
 from agents.profiling.canvas import (
     INK,
     PAPER,
@@ -21,7 +22,6 @@ from agents.profiling.canvas import (
     marker,
     panels,
     series,
-    with_bars,
 )
 from streams.pages.plots import gaps, point
 
