@@ -11,7 +11,6 @@ from replay.traces.trace import NOT_GIVEN, Trace
 
 WINDOWS_S: Final = (1, 10, 60)
 MIN_WINDOWS: Final = 10  # for a variance that says something
-PEAK_S: Final = 10
 MAX_BINS: Final = 5_000_000
 TOP: Final = 10
 UNNAMED: Final = "any"

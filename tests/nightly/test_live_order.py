@@ -32,10 +32,10 @@ from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.results.validation import AFTER_MS, setup_of
 from replay.simulation.run import Simulation
-from replay.simulation.shipped_latencies import shipped_hop_latencies_at
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from streams.catalogs import measured
+from tests.replay.simulation.live_latencies import shipped_hop_latencies_at
 
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 POLICIES = tuple(os.environ.get("TEST_ORDER_POLICIES", "diffserve,joint").split(","))

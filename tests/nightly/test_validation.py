@@ -32,10 +32,10 @@ from replay.simulation.results.validation import (
     measured_elsewhere,
     simulated,
 )
-from replay.simulation.shipped_latencies import file_of
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from streams.catalogs import measured
+from tests.replay.simulation.live_latencies import file_of
 
 POCHADE = "from streams.cli import main; main(prog_name='pochade')"
 SPAN_S = float(os.environ.get("TEST_VALIDATION_SPAN_S", "60"))

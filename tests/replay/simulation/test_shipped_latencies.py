@@ -9,6 +9,7 @@ import pytest
 from replay.simulation import shipped_latencies
 from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, whole
 from schemas.errors import PochadeError
+from tests.replay.simulation import live_latencies
 
 HOPS = HopLatencies(
     **{kind: whole([(0.0, float(at + 1)), (0.0, 9.0)]) for at, kind in enumerate(KINDS)},
@@ -39,7 +40,7 @@ def test_what_ships_has_every_time_but_what_belongs_to_a_model() -> None:
 
 
 def test_the_file_of_a_live_run_is_read_as_its_times(folder: Any) -> None:
-    text = shipped_latencies.file_of(REPORT, "2 cores")
+    text = live_latencies.file_of(REPORT, "2 cores")
     (folder / "hops.json").write_text(text)
     found = shipped_latencies.shipped_hop_latencies()
     assert (found.arrive, found.judge, found.plan, found.paint) == (HOPS.arrive, HOPS.judge, HOPS.plan, ())
@@ -49,9 +50,9 @@ def test_the_file_of_a_live_run_is_read_as_its_times(folder: Any) -> None:
 def test_a_machine_that_takes_twice_as_long_has_every_time_twice(folder: Any) -> None:
     probed = [float(rank) for rank in range(len(RANKS))]
     (folder / "hops.json").write_text(
-        shipped_latencies.file_of(REPORT | {"live": {**REPORT["live"], "speed_ms": probed}}, "2 cores")
+        live_latencies.file_of(REPORT | {"live": {**REPORT["live"], "speed_ms": probed}}, "2 cores")
     )
-    found = shipped_latencies.shipped_hop_latencies_at(tuple(2 * ms for ms in probed))
+    found = live_latencies.shipped_hop_latencies_at(tuple(2 * ms for ms in probed))
     assert found.arrive == (tuple(2 * ms for ms in HOPS.arrive[0]),)
     assert found.plan == (tuple(2 * ms for ms in HOPS.plan[0]),)
 
