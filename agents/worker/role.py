@@ -153,10 +153,13 @@ class Worker:
             stopping.wait(AWAY_S)
 
     def _on_sick(self, reason: str, counts: bool) -> None:
-        """Say at once that the worker is sick, and write down what for, unless a job is suspected."""
+        """Say at once that the worker is sick, and write down what for, unless a job is suspected.
+
+        A server that is away is no device that fails: once it is back, a new process serves with it.
+        """
         self._me.state, self._me.detail = SICK, reason
         self._heart.beat_now()
-        if counts:
+        if counts and (self._me.variant is None or self._me.variant.server is None):
             self._faults.add(self._in_hand, reason, now_ms())
 
     def _bite(self) -> None:

@@ -17,6 +17,7 @@ from agents.worker.role import Worker
 from agents.worker.sickness import MAX_FAULTS, SICK, FaultHistory
 from planner.catalog.entries import Loading
 from planner.catalog.model import Catalog
+from planner.catalog.server import Server
 from planner.serving.dispatch.worker import SETTLE_MS, WorkerLogic
 from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGenerated, ScalePlan, WorkerDevice
 from schemas.topics import FLEET, IMAGES, waiting_topic
@@ -440,6 +441,20 @@ def test_a_worker_whose_device_fails_says_so_at_once_hands_back_and_ends_its_pro
     assert [read(job, GenerateJob).deaths for job in shop.producer.topics[waiting_topic("light").name]] == [1, 0]
     (fault,) = (shop.home / "workers" / "w-1.faults").read_text().splitlines()
     assert '["r-1", "r-1"]' in fault
+
+
+def test_a_server_that_is_away_is_no_fault_of_a_device(shop: Shop) -> None:
+    statuses = list[int]()
+    level = shop.worker._catalog.variants["light"]
+    shop.worker._catalog.variants["light"] = dataclasses.replace(
+        level, server=Server(url="http://server:8000", model="m")
+    )
+    shop.make_engine = DeadEngine
+    shop.queue("light", "a")
+    shop.plan("light")
+    keep_running("worker", shop.worker.run, shop.stopping, statuses.append)
+    assert (statuses, shop.states()[-1]) == ([SICK], ("sick", "light"))
+    assert not (shop.home / "workers" / "w-1.faults").exists()
 
 
 def test_a_device_that_fails_while_a_model_is_loaded_ends_the_process_too(shop: Shop) -> None:
