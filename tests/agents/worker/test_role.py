@@ -445,10 +445,8 @@ def test_a_worker_whose_device_fails_says_so_at_once_hands_back_and_ends_its_pro
 
 def test_a_server_that_is_away_is_no_fault_of_a_device(shop: Shop) -> None:
     statuses = list[int]()
-    level = shop.worker._catalog.variants["light"]
-    shop.worker._catalog.variants["light"] = dataclasses.replace(
-        level, server=Server(url="http://server:8000", model="m")
-    )
+    served = shop.worker._catalog.served
+    served["light"] = dataclasses.replace(served["light"], server=Server(url="http://server:8000", model="m"))
     shop.make_engine = DeadEngine
     shop.queue("light", "a")
     shop.plan("light")
