@@ -257,7 +257,7 @@ def _measure(
     `cache`: folder of the finished parts of interrupted runs. `jobs`: processes; None for as many as fit the machine.
     `written_to`: name of the catalog whose file gets the figures too; "" for none.
     """
-    from agents.profiling.cascade_table import Choice
+    from agents.profiling.cascades.table import Choice
     from agents.profiling.in_flight import advice
     from agents.profiling.machine import usual_jobs
     from agents.profiling.run import run

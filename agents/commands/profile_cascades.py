@@ -10,8 +10,8 @@ from streams.cli import LazySettings
 from streams.commands.options import FILE, FILE_IN
 
 if TYPE_CHECKING:
-    from agents.profiling.cascade_sweep import Sweep
-    from agents.profiling.cascade_table import Choice
+    from agents.profiling.cascades.sweep import Sweep
+    from agents.profiling.cascades.table import Choice
     from planner.catalog.model import Catalog
     from planner.catalog.profile import SweptTable
 
@@ -63,7 +63,7 @@ def cascades(
     the command says by how much. A pair can be swept if the images of its first level were judged; the planner uses it
     if the catalog offers it.
     """
-    from agents.profiling.cascade_table import Choice
+    from agents.profiling.cascades.table import Choice
     from agents.profiling.statistics.intervals import Resampling
     from streams import catalogs
 
@@ -87,8 +87,8 @@ def swept(
 
     Raises PochadeError where there are no measurements to sweep.
     """
-    from agents.profiling.cascade_sweep import sweep
-    from agents.profiling.cascade_table import of_catalog_cascades, remarks, table_of, with_table
+    from agents.profiling.cascades.sweep import sweep
+    from agents.profiling.cascades.table import of_catalog_cascades, remarks, table_of, with_table
     from agents.profiling.generation.pool import progress_bar
     from agents.profiling.machine import provenance
     from schemas.errors import PochadeError
@@ -141,8 +141,8 @@ def _report(table: "SweptTable", remarks: list[str]) -> None:
 
 
 def _draw(catalog: "Catalog", seen: "Sweep", table: "SweptTable", target: pathlib.Path) -> None:
-    from agents.profiling.cascade_plot import plot
-    from agents.profiling.cascade_table import best_of
+    from agents.profiling.cascades.plot import plot
+    from agents.profiling.cascades.table import best_of
 
     pairs = {(pair.light, pair.heavy) for pair in catalog.cascades}
     others = [s for s in best_of(seen, table.sure) if (s.pair.light, s.pair.heavy) not in pairs]

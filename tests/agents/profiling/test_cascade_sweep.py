@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.profiling.cascade_settings import grounds, known, settings
-from agents.profiling.cascade_sweep import Sweep, front, intervals, optimism, sweep
-from agents.profiling.cascade_table import MIN_PROMPTS, Choice, of_catalog_cascades, remarks, table_of, with_table
+from agents.profiling.cascades.settings import grounds, known, settings
+from agents.profiling.cascades.sweep import Sweep, front, intervals, optimism, sweep
+from agents.profiling.cascades.table import MIN_PROMPTS, Choice, of_catalog_cascades, remarks, table_of, with_table
 from agents.profiling.statistics.intervals import Resampling
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from agents.profiling.canvas import SOFT, legend, panels, series
-from agents.profiling.cascade_settings import Setting
-from agents.profiling.cascade_sweep import Sweep
+from agents.profiling.cascades.settings import Setting
+from agents.profiling.cascades.sweep import Sweep
 from planner.catalog.profile import SweptTable
 
 

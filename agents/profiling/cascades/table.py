@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agents.profiling.cascade_settings import Setting
-from agents.profiling.cascade_sweep import Sweep, front, intervals, optimism
+from agents.profiling.cascades.settings import Setting
+from agents.profiling.cascades.sweep import Sweep, front, intervals, optimism
 from agents.profiling.statistics.intervals import Estimate, Resampling
 from planner.catalog.curves import PairRow
 from planner.catalog.model import Catalog

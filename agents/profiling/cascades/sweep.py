@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.profiling.cascade_settings import Setting, band_of, grounds, is_judged, known, settings
+from agents.profiling.cascades.settings import Setting, band_of, grounds, is_judged, known, settings
 from agents.profiling.statistics.intervals import Estimate, Resampling, resampled
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
