@@ -32,6 +32,10 @@ def check_signature(variant: Variant, pipeline: Any) -> None:
     where = f"variant {variant.name!r}:"
     if "prompt" not in known.takes:
         raise EngineFailed(f"{where} {kind} generates from no prompt: name a text-to-image model")
+    if getattr(pipeline, "controlnet", None) is not None:
+        raise EngineFailed(
+            f"{where} {kind} follows a control in each call: name the model itself, and the net in `controls`"
+        )
     lacking = [name for name in known.required if name not in {*OURS, *variant.call}]
     if lacking:
         raise EngineFailed(

@@ -13,10 +13,11 @@ import inspect
 import json
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
+from safetensors import safe_open
 
 from agents.engines import CannotGenerate
 from agents.engines.families import PARTS
@@ -58,8 +59,11 @@ def read_adapter(
     `where`: what messages call it; "": the source. `note`: what a file of these tensors has under NOTE. Raises
     CannotGenerate: it adapts what the pipeline has not, or not by low rank alone; else the libraries' own errors.
     """
+    where = where or str(source)
+    if magnitudes := [key for key in _keys_of(source) if "dora_scale" in key]:  # which diffusers leaves out
+        raise CannotGenerate(f"adapter {where!r} is no plain LoRA: {min(magnitudes)}", FIELD)
     state, alphas, config = _state_of(source, pipeline)
-    where, layers, left = where or str(source), {}, set(state)
+    layers, left = {}, set(state)
     for part in networks_of(pipeline):
         weights = _in_peft_format(part, state)
         if unknown := sorted(key for key in weights if not key.endswith((DOWN, UP))):
@@ -74,6 +78,16 @@ def read_adapter(
             f"{min(left, default='it has none')}", FIELD,
         )  # fmt: skip
     return layers
+
+
+def _keys_of(source: str | Mapping[str, torch.Tensor]) -> Iterable[str]:
+    """Return the names of an adapter's tensors as its file has them; of a folder or hub id none."""
+    if not isinstance(source, str):
+        return source.keys()
+    if not pathlib.Path(source).is_file():
+        return ()
+    with safe_open(source, framework="pt") as file:
+        return tuple(file.keys())
 
 
 def _state_of(source: str | Mapping[str, torch.Tensor], pipeline: Any) -> tuple[Any, Any, Any]:

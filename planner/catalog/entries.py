@@ -125,14 +125,9 @@ class Variant:
             fits = getattr(self, what) % self.size_multiple == 0
             limit = f"a multiple of size_multiple = {self.size_multiple}"
             require(fits, f"{where} {what}", getattr(self, what), limit, "correct one of them")
-        plain = not (self.loading.cache or self.loading.quantization)
-        require(
-            plain or not self.adapters,
-            f"{where} adapters",
-            self.adapters,
-            "none beside cache or quantization",
-            "choose one",
-        )
+        loading, beside = self.loading, "none beside cache, quantization or sequential offload"
+        readable = not (loading.cache or loading.quantization or loading.offload == "sequential")
+        require(readable or not self.adapters, f"{where} adapters", self.adapters, beside, "choose one")
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         self._check_latencies(f"{where} latency_ms")

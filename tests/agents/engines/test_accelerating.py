@@ -163,3 +163,10 @@ def test_a_catalog_cannot_ask_for_what_nobody_has_or_for_two_that_do_not_go_toge
 ) -> None:
     with pytest.raises(InvalidCatalog, match=reported):
         Loading(**changes)
+
+
+@pytest.mark.parametrize("loading", [{"cache": CACHE}, {"quantization": "int8"}, {"offload": "sequential"}])
+def test_adapters_need_weights_that_can_be_read(loading: dict[str, Any]) -> None:
+    beside = "adapters must be none beside cache, quantization or sequential offload"
+    with pytest.raises(InvalidCatalog, match=beside):
+        a_variant(adapters=("ink",), loading=Loading(**loading))

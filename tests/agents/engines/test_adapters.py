@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from agents.engines import CannotGenerate, EngineFailed, GenerationTask
 from agents.engines.diffusers_engine import DiffusersEngine, load
@@ -78,6 +79,19 @@ def test_a_file_in_kohyas_format_is_the_same_adapter_with_its_alpha(
     for name, layer in theirs.items():
         like = layer.up @ layer.down if layer.down.dim() == 2 else torch.empty(len(layer.up), *layer.down.shape[1:])
         assert torch.allclose(mine[name].delta(like), layer.delta(like), atol=1e-6), name
+
+
+@pytest.mark.parametrize("family", ["sdxl", "flux-dev"])
+def test_an_adapter_whose_scale_diffusers_would_leave_out_is_refused(
+    family: str, toys: Toys, tmp_path: pathlib.Path
+) -> None:
+    own = opened(toys(family))
+    tensors = in_kohya_format(matrices(own, family), ALPHA, family)
+    scaled = next(iter(tensors)).partition(".")[0] + ".dora_scale"
+    file = write_adapter(tensors | {scaled: torch.ones(1)}, tmp_path / "dora.safetensors")
+    for source in (file, load_file(file)):
+        with pytest.raises(CannotGenerate, match=rf"no plain LoRA: {scaled}"):
+            read_adapter(source, own)
 
 
 @pytest.mark.parametrize("family", ["sdxl", "flux-dev"])

@@ -14,6 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from agents.engines import EngineFailed, GenerationTask, Previews
+from agents.engines.claims import check_signature
 from agents.engines.diffusers_engine import load
 from agents.engines.pipelines import _prepared, load_pipeline
 from planner.catalog.entries import Loading, OwnAdapter, Variant
@@ -216,6 +217,16 @@ def test_a_model_that_needs_more_than_a_prompt_is_refused_with_what_it_needs(
     over.save_pretrained(tmp_path)
     with pytest.raises(EngineFailed, match="StableDiffusionXLImg2ImgPipeline generates over an image alone"):
         load(level("sdxl", model=str(tmp_path)), 1)
+
+
+def test_a_controlnet_pipeline_is_refused_as_a_level_with_where_its_net_goes(level: Any, toys: Toys) -> None:
+    import diffusers
+
+    parts = bare(toys("sdxl")).components
+    net = diffusers.ControlNetModel.from_unet(parts["unet"], conditioning_embedding_out_channels=(16, 32))
+    controlled = diffusers.StableDiffusionXLControlNetPipeline(**parts, controlnet=net)
+    with pytest.raises(EngineFailed, match=r"follows a control in each call: name the model itself, and the net in"):
+        check_signature(level("sdxl"), controlled)
 
 
 # What a catalog says of loading.
