@@ -80,7 +80,6 @@ def init(obj: Any, light: str, heavy: str, slo: float | None, size: tuple[int, i
       pochade init --light stabilityai/sdxl-turbo --heavy stabilityai/stable-diffusion-xl-base-1.0 --out sdxl.toml
     """
     need("torch", "diffusers", "transformers", "huggingface_hub")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the lines
     os.environ.setdefault("PYTHONWARNINGS", "ignore")  # also of the processes that load the models
     from agents.profiling.own_models import read_model
     from schemas.errors import PochadeError

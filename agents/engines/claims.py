@@ -11,7 +11,7 @@ from typing import Any, Final
 from PIL.Image import Image
 
 from agents.engines import CannotRefine, EngineFailed
-from agents.engines.families import BY_SIGNATURE, OURS, family_of, signature_of
+from agents.engines.families import OURS, family_of, signature_of
 from agents.engines.image_to_image import image_to_image
 from agents.engines.latent_spaces import KINDS
 from planner.catalog.components import NOTHING
@@ -45,11 +45,8 @@ def check_signature(variant: Variant, pipeline: Any) -> None:
         raise EngineFailed(f"{where} {kind} generates over an image alone: name the text-to-image model")
     for option in set(PLAIN).intersection(variant.honours) - known.takes:
         raise EngineFailed(f"{where} honours {option}, which {kind} does not take: remove it from `honours`")
-    if (
-        known.guidance == ""
-        and family_of(pipeline) is BY_SIGNATURE
-        and ("guidance" in variant.honours or variant.guidance > 1)
-    ):
+    is_guided = bool(known.guidance or family_of(pipeline).guider)
+    if not is_guided and ("guidance" in variant.honours or variant.guidance > 1):
         raise EngineFailed(f"{where} {kind} takes no guidance: state guidance = 0 and remove it from `honours`")
     for name in variant.call:
         if name in OURS or name == known.guidance:
@@ -94,12 +91,13 @@ def try_claims(variant: Variant, pipeline: Any, generate: Generate, *, is_compil
     if _is_known_to_guide(pipeline):
         return
     other = small._replace(guidance=small.guidance + OTHER_GUIDANCE)
-    if (guides or small.guidance > 1) and tried(other).tobytes() == plain.tobytes():
+    guided = tried(other) if guides or small.guidance > 1 else None
+    if guided is not None and guided.tobytes() == plain.tobytes():
         claim = "honours guidance" if guides else f"guidance = {variant.guidance:g}"
         todo = "remove it from `honours`" if guides else "state guidance = 0"
         raise EngineFailed(f"{where} {claim} without effect in {kind}: {todo}")
     if avoids:
-        base, how = (tried(other), other) if guides and small.guidance <= 1 else (plain, small)
+        base, how = (plain, small) if guided is None or small.guidance > 1 else (guided, other)
         asked = how._replace(asked=GenerateOptions(negative_prompt=AVOIDED))
         if tried(asked).tobytes() == base.tobytes():
             todo = "remove it from `honours`"

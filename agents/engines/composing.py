@@ -23,7 +23,7 @@ from agents.engines import CannotGenerate, CannotRefine, EngineFailed, Generatio
 from agents.engines.families import denoiser_name, sizes_of
 from agents.engines.low_rank import FIELD, NOTE, Applied, Combination, FusedWeights, Layers, networks_of, read_adapter
 from agents.engines.masking import check_masked
-from agents.engines.pipelines import placed
+from agents.engines.pipelines import device_of, placed
 from planner.catalog.components import Selection
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
@@ -168,7 +168,7 @@ class Components:
         Raises EngineFailed where the store cannot be opened.
         """
         self._variant, self._watch = with_own_base(variant), watch
-        device, _ = placed(variant.loading, "")
+        device = device_of(variant.loading)
         keeping, free = keeping or Keeping(), free_bytes(device)
         self._parts = Resident(self._variant, load_base, watch)
         try:

@@ -27,7 +27,7 @@ from agents.engines.image_to_image import auto_image_to_image, image_to_image, s
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
 from agents.engines.noise import starting_noise
-from agents.engines.pipelines import load_pipeline, placed
+from agents.engines.pipelines import device_of, load_pipeline
 from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import TextLimits, encode_ahead, prompts_of
@@ -110,7 +110,7 @@ class DiffusersEngine:
 
     def peak_device_bytes(self) -> int:
         """Return the peak that torch has allocated on CUDA; 0 on a CPU."""
-        device, _ = placed(self._variant.loading, "")
+        device = device_of(self._variant.loading)
         return int(torch.cuda.max_memory_allocated(device)) if device.startswith("cuda") else 0
 
     def free(self) -> None:

@@ -42,10 +42,7 @@ _3: Final = ("prompt_embeds", "pooled_prompt_embeds")
 FAMILIES: Final[Mapping[str, Family]] = {
     **{f"StableDiffusion{of}Pipeline": Family(guided=("prompt_embeds",)) for of in ("", "Img2Img", "ControlNet")},
     **{f"StableDiffusionXL{of}Pipeline": Family(guided=_XL) for of in ("", "Img2Img", "ControlNet")},
-    **{
-        f"StableDiffusion3{of}Pipeline": Family(guided=("prompt_embeds", "pooled_prompt_embeds"))
-        for of in ("", "Img2Img")
-    },
+    **{f"StableDiffusion3{of}Pipeline": Family(guided=_3) for of in ("", "Img2Img")},
     "CogView4Pipeline": Family(guided=()),
     "HunyuanImagePipeline": Family(guider="guider"),
     "LatentConsistencyModelImg2ImgPipeline": Family(counts_taken=True),
@@ -67,11 +64,12 @@ class Signature(NamedTuple):
 def signature_of(pipeline: Any) -> Signature:
     """Return what the call of a pipeline takes."""
     kind: Any = type(pipeline)
-    return _signature_of(kind)
+    return signature_of_kind(kind)
 
 
 @functools.cache
-def _signature_of(kind: Any) -> Signature:
+def signature_of_kind(kind: Any) -> Signature:
+    """Return what the call of a class of pipelines takes."""
     parameters = dict(inspect.signature(kind.__call__).parameters)
     parameters.pop("self", None)
     named = {

@@ -3,7 +3,6 @@
 import functools
 import importlib
 import inspect
-import json
 import pathlib
 import warnings
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 import torch
 from diffusers import DiffusionPipeline
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from agents.engines import EngineFailed, model_source
@@ -91,6 +91,11 @@ def _staying(kind: type) -> type:
     return type(kind.__name__, (kind,), {"_execution_device": property(lambda pipeline: pipeline.stays_on)})
 
 
+def device_of(loading: Loading) -> str:
+    """Return the device of a model on this machine. Raises EngineFailed: it is not there."""
+    return placement(loading, has_cuda=torch.cuda.is_available())[0]
+
+
 def placed(loading: Loading, source: str) -> tuple[str, torch.dtype]:
     """Return device and precision of a model on this machine. Raises EngineFailed: the device is not there."""
     has_cuda = torch.cuda.is_available()
@@ -140,11 +145,10 @@ def own_precision(source: str, files: str = "") -> torch.dtype | None:
 
 
 def _precision_of(file: pathlib.Path) -> torch.dtype | None:
-    with file.open("rb") as stream:
-        size = int.from_bytes(stream.read(8), "little")
-        head = json.loads(stream.read(size))
-    kinds = (_DTYPES.get(each["dtype"]) for name, each in head.items() if name != "__metadata__")
-    return next((kind for kind in kinds if kind is not None), None)
+    with safe_open(file, framework="pt") as opened:
+        names = opened.keys()
+        kinds = (_DTYPES.get(opened.get_slice(name).get_dtype()) for name in names)
+        return next((kind for kind in kinds if kind is not None), None)
 
 
 def revised(named: str) -> tuple[str, str | None]:

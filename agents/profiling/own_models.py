@@ -9,15 +9,15 @@ import json
 import math
 import pathlib
 import re
-import struct
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from safetensors import safe_open
+
+from agents.engines.families import GUIDANCE, PARTS, signature_of_kind
 from schemas.errors import PochadeError
 
-GUIDANCE: Final = ("guidance_scale", "true_cfg_scale", "distilled_guidance_scale")  # the first that has a default
-DENOISERS: Final = ("unet", "transformer", "prior")
 SAMPLE: Final = 128  # latents' width and height of pipelines whose denoiser states none
 SAMPLES: Final = {"HunyuanImagePipeline": 64}
 OF_IMAGES: Final = re.compile("Img2Img|Inpaint|Control|Edit|Fill|Kontext|Upscale|Refiner")  # in the name of a class
@@ -80,12 +80,12 @@ def read_model(named: str, size: tuple[int, int] | None = None) -> OwnModel:
     index = _json(folder / "model_index.json")
     kind = _class_of(str(index.get("_class_name", "")), named)
     takes = inspect.signature(kind.__call__).parameters
-    part = next((name for name in DENOISERS if name in index and (folder / name).is_dir()), "")
+    part = next((name for name in PARTS if name in index and (folder / name).is_dir()), "")
     denoiser, scale = _json(folder / part / "config.json"), _scale_of(_json(folder / "vae" / "config.json"))
     steps = int(takes["num_inference_steps"].default)
     distilled = _distilled(source, index, denoiser) if steps >= FEW_STEPS else None  # else its class is of few steps
     names = [name for name in GUIDANCE if name in takes]
-    guided_by = next((name for name in names if takes[name].default is not None), "")
+    guided_by = signature_of_kind(kind).guidance
     # a number that the model reads, so that nothing is compared with a negative prompt
     is_embedded = guided_by == "distilled_guidance_scale" or (names == list(GUIDANCE[:2]) and guided_by == names[0])
     steps = distilled.steps if distilled else steps
@@ -189,11 +189,9 @@ def _weights(folder: pathlib.Path, index: Mapping[str, Any]) -> tuple[str, Count
     parts = [name for name, part in index.items() if isinstance(part, list) and part[0]]
     for file in (file for part in parts for file in sorted((folder / part).glob("*.safetensors"))):
         kind = "".join(re.findall(r"\.(fp16|bf16|non_ema)\b", file.name)[:1])
-        with file.open("rb") as opened:
-            (length,) = struct.unpack("<Q", opened.read(8))
-            header = json.loads(opened.read(length))
-        for tensor in (tensor for name, tensor in header.items() if name != "__metadata__"):
-            found.setdefault(kind, Counter())[tensor["dtype"]] += math.prod(tensor["shape"])
+        with safe_open(file, framework="pt") as opened:
+            for tensor in map(opened.get_slice, opened.keys()):
+                found.setdefault(kind, Counter())[tensor.get_dtype()] += math.prod(tensor.get_shape())
     files = "" if found[""] else max(found)
     return files, found[files]
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import ipaddress
-import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -110,8 +109,6 @@ def _models(settings: Settings) -> Check:
 
 def _loaded(settings: Settings) -> Iterator[Check]:
     """Load each model as a worker does, which tries what the catalog says of it; one after the other."""
-    for library in ("DIFFUSERS", "TRANSFORMERS"):  # as `open_engine` does, which is not imported here
-        os.environ.setdefault(f"{library}_VERBOSITY", "error")
     for name, variant in load(settings.catalog, settings.published).served.items():
         engine = settings.worker.engine or variant.engine
         try:
