@@ -7,12 +7,14 @@ by 64 pixels, or of other multiples of 16 (Sana: 32), in hundredths of a second 
 import math
 import pathlib
 import warnings
+from typing import Any
 
 import torch
+from diffusers import DiffusionPipeline
 
 from tests.toys.families import FAMILIES
 
-__all__ = ["FAMILIES", "Toys", "write_toy"]
+__all__ = ["FAMILIES", "Toys", "opened", "write_toy"]
 
 
 def write_toy(family: str, folder: pathlib.Path, seed: int = 0) -> pathlib.Path:
@@ -26,6 +28,15 @@ def write_toy(family: str, folder: pathlib.Path, seed: int = 0) -> pathlib.Path:
         randomize(pipeline, seed)
         pipeline.save_pretrained(folder)
     return folder
+
+
+def opened(folder: str) -> Any:
+    """Return the bare pipeline of a folder, as the library reads it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pipeline = DiffusionPipeline.from_pretrained(folder)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
 
 
 @torch.no_grad()

@@ -2,14 +2,12 @@
 
 import dataclasses
 import pathlib
-import warnings
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from diffusers import DiffusionPipeline
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -24,7 +22,7 @@ from streams.operator.doctor import examine
 from streams.operator.verdicts import Verdict
 from streams.settings import Settings
 from tests.builders import a_variant
-from tests.toys import FAMILIES, Toys
+from tests.toys import FAMILIES, Toys, opened
 
 pytestmark = pytest.mark.torch
 
@@ -90,21 +88,13 @@ def generated(engine: Any, how: ResolvedOptions, *seeds: int) -> list[np.ndarray
     return [np.asarray(image, float) for image in made.images]
 
 
-def bare(folder: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pipeline = DiffusionPipeline.from_pretrained(folder)
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
-
-
 def test_every_toy_is_tried() -> None:
     assert DOES.keys() == FAMILIES.keys()
 
 
 @pytest.mark.parametrize("family", DOES)
 def test_a_familys_image_is_that_of_the_bare_pipeline(family: str, level: Any, toys: Toys) -> None:
-    does, pipeline = DOES[family], _prepared(bare(toys(family)))  # in the same layout in memory
+    does, pipeline = DOES[family], _prepared(opened(toys(family)))  # in the same layout in memory
     guided = {does.guidance: 3.0} if does.guidance not in ("", "guider") else {}
     if does.guidance == "guider":
         pipeline.guider.guidance_scale = 3.0
@@ -213,7 +203,7 @@ def test_a_model_that_needs_more_than_a_prompt_is_refused_with_what_it_needs(
 ) -> None:
     import diffusers
 
-    over = diffusers.StableDiffusionXLImg2ImgPipeline(**bare(toys("sdxl")).components)
+    over = diffusers.StableDiffusionXLImg2ImgPipeline(**opened(toys("sdxl")).components)
     over.save_pretrained(tmp_path)
     with pytest.raises(EngineFailed, match="StableDiffusionXLImg2ImgPipeline generates over an image alone"):
         load(level("sdxl", model=str(tmp_path)), 1)
@@ -222,7 +212,7 @@ def test_a_model_that_needs_more_than_a_prompt_is_refused_with_what_it_needs(
 def test_a_controlnet_pipeline_is_refused_as_a_level_with_where_its_net_goes(level: Any, toys: Toys) -> None:
     import diffusers
 
-    parts = bare(toys("sdxl")).components
+    parts = opened(toys("sdxl")).components
     net = diffusers.ControlNetModel.from_unet(parts["unet"], conditioning_embedding_out_channels=(16, 32))
     controlled = diffusers.StableDiffusionXLControlNetPipeline(**parts, controlnet=net)
     with pytest.raises(EngineFailed, match=r"follows a control in each call: name the model itself, and the net in"):
@@ -259,7 +249,7 @@ def test_an_adapter_that_is_part_of_a_variant_is_fused_as_diffusers_fuses_it(
     level: Any, toys: Toys, tmp_path: pathlib.Path
 ) -> None:
     name, generator = "transformer.transformer_blocks.0.attn.to_q", torch.Generator().manual_seed(1)
-    layer = bare(toys("flux-dev")).transformer.transformer_blocks[0].attn.to_q.weight
+    layer = opened(toys("flux-dev")).transformer.transformer_blocks[0].attn.to_q.weight
     down, up = torch.randn(2, layer.shape[1], generator=generator), torch.randn(layer.shape[0], 2, generator=generator)
     save_file({f"{name}.lora_A.weight": down, f"{name}.lora_B.weight": up}, tmp_path / "own.safetensors")
     own = OwnAdapter(str(tmp_path / "own.safetensors"), 0.5)
@@ -302,7 +292,7 @@ def test_a_model_of_one_file_is_read_by_the_configuration_of_its_kind(
 
     def from_single_file(path: str, **how: Any) -> Any:
         read.append((path, how["config"], how["torch_dtype"]))
-        return bare(toys("sdxl"))
+        return opened(toys("sdxl"))
 
     monkeypatch.setattr("diffusers.StableDiffusionXLPipeline.from_single_file", from_single_file)
     load(level("sdxl", model=str(file), loading=Loading(device="cpu", config=toys("sdxl"))), 1)

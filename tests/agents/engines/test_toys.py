@@ -3,15 +3,13 @@
 import filecmp
 import inspect
 import pathlib
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from diffusers import DiffusionPipeline
 
-from tests.toys import FAMILIES, Toys, write_toy
+from tests.toys import FAMILIES, Toys, opened, write_toy
 
 pytestmark = pytest.mark.torch
 
@@ -20,14 +18,6 @@ NEEDED = {"negative_prompt": "", "use_resolution_binning": False}  # without the
 
 def bytes_in(folder: str) -> int:
     return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
-
-
-def opened(folder: str) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pipeline = DiffusionPipeline.from_pretrained(folder)
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
 
 
 def generated(pipeline: Any, prompt: str) -> np.ndarray[Any, Any]:
