@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Judged, Pair
-from agents.lab.evaluation.statistics import calibration
 from agents.lab.evaluation.statistics.merits import HALF, SHARES, Merits, merits
-from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.evaluation.statistics.thresholds import Threshold
+from agents.learning import calibration
+from agents.learning.calibration import auc
 from agents.profiling.statistics.intervals import Resampling, mean, proportion
 from agents.profiling.statistics.sweeps import quarters
 

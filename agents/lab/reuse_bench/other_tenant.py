@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.reuse_bench.retrieval import is_unanswered, timed_lookup
+from agents.learning.calibration import auc
 from agents.profiling.statistics.intervals import Resampling, resampled
 from agents.worker.lookups import Lookups, Sought
 from planner.reuse.steps import Reuse

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.family import VARIANTS
 from agents.lab.generator import ImageGenerator
 from agents.lab.world import facts, renderer
+from agents.learning.calibration import auc
 from agents.models.discriminator import KINDS, Discriminator
 from schemas.errors import PochadeError, Unknown
 from tests.agents.lab.training.judging import an_examiner, save_discriminator, some_pictures, some_scenes

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.training.classifiers.hardness_reference import reference_prompts
 from agents.lab.training.classifiers.quality_head import QualityHead, TextSide
 from agents.lab.world import free_form, scenes
 from agents.lab.world.stream import STANDARD
+from agents.learning.calibration import auc
 from agents.models.caption_reader import CaptionReader
 from agents.models.predictor import Predictor
 from agents.models.prompt_encoder import PromptEncoder

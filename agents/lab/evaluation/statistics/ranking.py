@@ -7,20 +7,6 @@ and heavy are qualities in 0..1 of one prompt on both levels. Tied scores count 
 import numpy as np
 
 
-def auc(scores: np.ndarray, right: np.ndarray) -> float:
-    """Probability that a right one scores above a wrong one; ties count half; nan if one kind is missing.
-
-    right is bool [n]. It is Mann-Whitney's U as a share of all pairs.
-    """
-    positive = int(right.sum())
-    pairs = positive * (len(right) - positive)
-    if not pairs:
-        return float("nan")
-    values, group = np.unique(scores, return_inverse=True)  # of what scipy's rankdata takes, a third of the time
-    fine, wrong = (np.bincount(group, which, len(values)) for which in (right, ~right))
-    return float(fine @ (wrong.cumsum() - wrong / 2) / pairs)
-
-
 def roc(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(wrong ones caught, right ones caught with them), each [m] in 0..1 and rising, as the threshold rises."""
     values, group = np.unique(scores, return_inverse=True)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from agents.classifier.judges import REFERENCE
-from agents.lab.evaluation.statistics import calibration as reliability
 from agents.lab.evaluation.statistics.classes import best_choice, confusion, regret
-from agents.lab.evaluation.statistics.ranking import auc
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import DESCRIPTION, reference_prompts
 from agents.lab.training.classifiers.quality_head import QualityHead, TextSide
 from agents.lab.training.classifiers.rule_search import merits
 from agents.lab.training.discriminators.frozen_text import copy_tokenizer
 from agents.lab.world.stream import STANDARD
+from agents.learning import calibration as reliability
+from agents.learning.calibration import auc
 from agents.models.predictor import Predictor
 from agents.models.saved import WEIGHTS, save
 from agents.models.threads import one_thread

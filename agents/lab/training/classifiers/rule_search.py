@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.ranking import auc, overall_recovery, recovery
+from agents.lab.evaluation.statistics.ranking import overall_recovery, recovery
+from agents.learning.calibration import auc
 from planner.catalog.entries import TOLERANCE
 from planner.serving.hardness import FEATURES, PromptFeatures, normalised
 

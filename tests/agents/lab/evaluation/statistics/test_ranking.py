@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from agents.lab.evaluation.statistics import ranking
+from agents.learning.calibration import auc
 
 SHARES = np.linspace(0, 1, 11)
 QUALITIES = st.sampled_from([k / 4 for k in range(5)])
@@ -87,7 +88,7 @@ def test_no_ranker_beats_the_oracle_and_all_meet_at_both_ends(
 @given(arrays(float, 12, elements=st.integers(0, 5).map(float)), arrays(bool, 12))
 def test_auc_is_the_share_of_pairs_in_the_right_order_with_ties_for_half(scores: np.ndarray, right: np.ndarray) -> None:
     pairs = [1.0 if good > bad else 0.5 if good == bad else 0.0 for good in scores[right] for bad in scores[~right]]
-    got = ranking.auc(scores, right)
+    got = auc(scores, right)
     assert math.isnan(got) if not pairs else got == pytest.approx(np.mean(pairs))
 
 
@@ -96,4 +97,4 @@ def test_the_area_under_the_roc_is_the_auc() -> None:
     right = rng.random(300) < 0.6
     scores = np.round(right + rng.normal(0, 1, 300), 1)  # with ties
     caught, needless = ranking.roc(scores, right)
-    assert np.trapezoid(caught, needless) == pytest.approx(ranking.auc(scores, right))
+    assert np.trapezoid(caught, needless) == pytest.approx(auc(scores, right))

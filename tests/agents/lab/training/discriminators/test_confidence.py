@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from agents.lab.training.discriminators.confidence import ALPHA, MIN_SCALE, calibrate, deferral, figures, finish
+from agents.lab.training.discriminators.confidence import ALPHA, finish
 from agents.lab.training.discriminators.judged import Judged
 from tests.agents.lab.training.judging import judged_by
 
@@ -40,24 +40,6 @@ def told(count: int, sharpness: float, seed: int = 0) -> tuple[Judged, Examiner]
     return kept, Examiner([str(p) for p in kept.prompts], logits)
 
 
-def test_calibration_finds_how_sure_the_logits_really_are() -> None:
-    rng = np.random.default_rng(1)
-    logits = rng.normal(0, 2, 20_000)
-    right = rng.random(20_000) < 1 / (1 + np.exp(-(0.5 * logits - 1)))
-    scale, shift = calibrate(torch.from_numpy(logits).float(), torch.from_numpy(right).float())
-    assert scale == pytest.approx(0.5, abs=0.03)
-    assert shift == pytest.approx(-1, abs=0.05)
-
-
-def test_a_higher_logit_never_becomes_a_lower_confidence() -> None:
-    rng = np.random.default_rng(2)
-    logits = torch.from_numpy(rng.normal(0, 1, 4000)).float()
-    right = (torch.rand(4000, generator=torch.Generator().manual_seed(1)) < torch.sigmoid(1 - logits)).float()
-    scale, shift = calibrate(logits, right)
-    assert scale == MIN_SCALE
-    assert float(torch.sigmoid(logits * scale + shift).mean()) == pytest.approx(float(right.mean()), abs=0.01)
-
-
 def test_a_good_examiner_gets_a_threshold_that_keeps_its_promise(tmp_path: Path) -> None:
     config = finish(tmp_path, "it", "real", told(1500, 6)[1], told(1500, 6)[0])
     assert json.loads((tmp_path / "config.json").read_text()) == config
@@ -84,16 +66,3 @@ def test_the_recommended_threshold_sends_on_the_share_it_says(tmp_path: Path) ->
         config["threshold"], *zip(*[(p["threshold"], p["deferred"]) for p in config["deferral"]], strict=True)
     )
     assert sent_on == pytest.approx(config["threshold_share"], abs=0.02)
-
-
-def test_a_deferral_curve_rises_strictly_even_where_scores_tie() -> None:
-    curve = deferral(np.array([0.2] * 50 + [0.4, 0.6, 0.8] * 10))
-    assert [p["threshold"] for p in curve] == [0.2, 0.4, 0.6, 0.8]
-    assert [p["deferred"] for p in curve] == [0, 0.625, 0.75, 0.875]
-
-
-def test_figures_of_confidences_that_are_always_right() -> None:
-    right = np.arange(40) % 2 == 0
-    assert figures(right.astype(float), right) == {
-        "n": 40, "right": 0.5, "mean_confidence": 0.5, "auc": 1.0, "brier": 0.0, "expected_error": 0.0,
-    }  # fmt: skip

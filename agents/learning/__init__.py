@@ -1,0 +1,1 @@
+"""Learning judges for anybody's models, from prompts, images and labels."""

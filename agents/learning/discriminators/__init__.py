@@ -1,0 +1,1 @@
+"""Fits discriminators: one kind a file."""
