@@ -9,12 +9,14 @@ import pathlib
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.catalog.engines import ENGINES
 from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
 from streams.parsing import catalog as catalog_text
+from streams.parsing import guarantees as guarantees_text
 from streams.settings import Settings
 from streams.shipped import INFRA, MODELS, is_missing
 
@@ -36,6 +38,9 @@ def load(name: str, published: str = "") -> Catalog:
         Unknown, PochadeError: no such catalog or file, or what is wrong in it.
     """
     catalog = catalog_text.parse(text_of(name), pathlib.Path(name).stem)
+    file = _profile_file(name)
+    if file.is_file():
+        catalog = replace(catalog, guarantees=guarantees_text.parse(_text(file), str(file)))
     if not published:
         return catalog
     from planner.catalog.papers.published import with_published
@@ -160,10 +165,21 @@ def find_profile(name: str) -> ProfileFiles | None:
 
     Raises Unknown for a name that none ships by, PochadeError for files that cannot be read.
     """
+    file = _profile_file(name)
+    return read_profile(file) if file.is_file() else None
+
+
+def _profile_file(name: str) -> pathlib.Path:
     catalog = file_of(name)
     folder = INFRA / "profiles" if catalog.parent == INFRA / "catalogs" else catalog.parent
-    file = folder / f"{catalog.stem}.json"
-    return read_profile(file) if file.is_file() else None
+    return folder / f"{catalog.stem}.json"
+
+
+def _text(file: pathlib.Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PochadeError(f"profile {file} cannot be read: {error}; measure again with `pochade profile`") from None
 
 
 def read_profile(file: pathlib.Path) -> ProfileFiles:

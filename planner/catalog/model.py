@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from planner.catalog.curves import CascadeCurves, PairRow, check_curve, check_row
 from planner.catalog.entries import Classifier, Discriminator, Variant, check_classifiers, run_ms
+from planner.catalog.guarantees import Guarantee
 from planner.catalog.measured import CascadeKey, Measured, Start
 from planner.catalog.options import fault
 from planner.catalog.reuse import ReuseProfile, check_reuse_profile
@@ -68,6 +69,7 @@ class Catalog:
     published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
     measured: Measured | None = None  # by hardness band and class; None: not known apart
     on_request: dict[str, Variant] = field(default_factory=dict)  # that are no levels: requests name what they honour
+    guarantees: tuple[Guarantee, ...] = ()  # of its profile; (): nothing is promised
 
     def __post_init__(self) -> None:
         require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")
@@ -160,6 +162,10 @@ class Catalog:
     def discriminator(self, name: str) -> Discriminator:
         """Return a discriminator by name. Raises Unknown with the known ones."""
         return _known(self.discriminators, "discriminator", name)
+
+    def guarantee(self, level: str, discriminator: str = "") -> Guarantee | None:
+        """Return what is promised of the images of a level that a discriminator keeps; "": of all of them."""
+        return next((g for g in self.guarantees if (g.level, g.discriminator) == (level, discriminator)), None)
 
     def pair(self) -> Pair:
         """The cascade that two-level policies use. Raises InvalidCatalog when there is none."""

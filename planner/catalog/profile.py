@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from planner.catalog.caching import CachingMeasurement, check_caching
 from planner.catalog.curves import PairRow, check_row
 from planner.catalog.entries import Curve, DeferralPoint
+from planner.catalog.guarantees import Guarantee, check_guarantees
 from planner.catalog.measured import Interval, Shares, Start
 from planner.catalog.validate import is_amount, is_share, require
 
@@ -104,6 +105,7 @@ class Profile:
     caching: dict[str, CachingMeasurement] = field(
         default_factory=dict
     )  # level -> approximate caching of it on a stream of requests
+    guarantees: tuple[Guarantee, ...] = ()  # of what discriminators keep, and of the images of whole levels
 
     def band(self, hardness: float) -> int:
         """Return the band of a hardness in [0, 1]; a bound belongs to the band above it, 1 to the last."""
@@ -127,6 +129,7 @@ def check_profile(profile: Profile, where: str) -> None:
         _check_starts(starts, f"{where}: reuse.{name}", pieces)
     if profile.settings:
         check_swept(profile.settings, f"{where}: settings", pieces)
+    check_guarantees(profile.guarantees, where)
     for name, cached in profile.caching.items():
         check_caching(cached, f"{where}: caching.{name}")
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from agents.lab.evaluation.checks import check_array, check_known, check_share
 from agents.lab.evaluation.statistics.hybrid import Hybrid
-from agents.lab.evaluation.statistics.thresholds import Threshold
 from agents.lab.world.facts import KINDS
+from agents.learning.bounds import Threshold
 from agents.profiling.statistics.sweeps import Sweep
 from schemas.errors import PochadeError
 

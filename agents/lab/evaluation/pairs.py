@@ -7,8 +7,8 @@ import numpy as np
 
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Judged, Pair
 from agents.lab.evaluation.statistics.merits import HALF, SHARES, Merits, merits
-from agents.lab.evaluation.statistics.thresholds import Threshold
 from agents.learning import calibration
+from agents.learning.bounds import Threshold
 from agents.learning.calibration import auc
 from agents.profiling.statistics.intervals import Resampling, mean, proportion
 from agents.profiling.statistics.sweeps import quarters

@@ -14,7 +14,7 @@ import numpy as np
 
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair
 from agents.lab.evaluation.statistics.hybrid import Hybrid
-from agents.lab.evaluation.statistics.thresholds import Threshold
+from agents.learning.bounds import Threshold
 from agents.profiling.statistics.sweeps import Sweep
 from schemas.errors import PochadeError
 

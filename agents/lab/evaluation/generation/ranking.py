@@ -8,7 +8,7 @@ import numpy as np
 from agents.lab.evaluation.observations import Classifier, Judged, Pair
 from agents.lab.evaluation.statistics.classes import best_choice
 from agents.lab.evaluation.statistics.hybrid import choose_hybrid
-from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshold
+from agents.learning.bounds import Threshold, keep_threshold
 from agents.profiling.generation.orders import GeneratedImages
 from agents.profiling.generation.rankers import RANDOM_SCORES, RULES, Rankers, per_prompt_ms, random_scores
 

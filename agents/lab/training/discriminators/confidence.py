@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from agents.lab.evaluation.statistics.thresholds import Threshold, keep_threshold
 from agents.lab.training.discriminators.judged import Judged
+from agents.learning.bounds import Threshold, keep_threshold
 from agents.learning.calibration import auc, calibrate, deferral, figures
 from agents.models.discriminator import Discriminator, ImageCheck
 from agents.models.saved import save

@@ -7,8 +7,8 @@ import numpy as np
 
 from agents.lab.evaluation.observations import Classifier, Evaluation, Judged, Level, Pair
 from agents.lab.evaluation.statistics.hybrid import choose_hybrid
-from agents.lab.evaluation.statistics.thresholds import keep_threshold
 from agents.lab.world.facts import KINDS
+from agents.learning.bounds import keep_threshold
 from agents.profiling.statistics.sweeps import Sweep
 
 FACTS = 6
