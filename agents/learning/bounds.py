@@ -22,7 +22,7 @@ ALPHAS: Final = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 """The ladder that guarantees are computed for: a request that asks for a share between two has the stricter one."""
 DELTA: Final = 0.05
 
-CANDIDATES = np.round(np.linspace(0.99, 0.0, 100), 2)  # fixed beforehand: a grid made from the same scores would void the promise
+CANDIDATES = np.round(np.linspace(0.99, 0.0, 100), 2)  # a grid made from the same scores would void the promise
 STARTS = 10
 
 

@@ -40,9 +40,6 @@ class Discriminator:
         self.name: str = config["name"]
         self.kind: str = config["kind"]
         self.threshold: float = config["threshold"]  # confidence below which to escalate; recommended, by share
-        bound = config.get("threshold_bound")
-        # the lowest that keeps the promise in config.json about wrong images; None if none was shown to
-        self.threshold_bound: float | None = bound["threshold"] if bound else None
 
     @classmethod
     def load(cls, folder: Path) -> Self:

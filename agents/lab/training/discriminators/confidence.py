@@ -1,11 +1,10 @@
-"""Calibrates a discriminator, chooses its thresholds, and says how good both are, on held-out images.
+"""Calibrates a discriminator, chooses its threshold, and says how good both are, on held-out images.
 
 The images are those of the light variant for captions of the standard stream, in three parts so that none is used
-twice: the first fits the confidence, the second sets the thresholds, the third is for the figures.
+twice: the first fits the confidence, the second sets the threshold, the third is for the figures.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -14,14 +13,11 @@ import torch
 from torch import nn
 
 from agents.lab.training.discriminators.judged import Judged
-from agents.learning.bounds import Threshold, keep_threshold
 from agents.learning.calibration import auc, calibrate, deferral, figures
 from agents.models.discriminator import Discriminator, ImageCheck
 from agents.models.saved import save
 
 ESCALATED: Final = 0.5  # share of light images of the standard stream that the recommended threshold sends on
-ALPHA: Final = 0.1  # most that may be wrong of the images kept by the threshold with a promise ...
-DELTA: Final = 0.05  # ... but for this risk
 _BATCH: Final = 256
 
 
@@ -40,7 +36,7 @@ def logits_of(examiner: ImageCheck, judged: Judged) -> torch.Tensor:
 
 
 def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) -> dict[str, Any]:
-    """Calibrate, choose thresholds, measure; write the folder, and return the config written."""
+    """Calibrate, choose the threshold, measure; write the folder, and return the config written."""
     captioned = kept.captioned()
     logits, right = logits_of(examiner, captioned), captioned.right > 0.5
     fit, choose, test = np.array_split(np.arange(len(right)), 3)
@@ -48,11 +44,9 @@ def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) 
     config: dict[str, Any] = {"name": name, "kind": kind, **examiner.config(), "scale": scale, "shift": shift}
     judge = Discriminator(examiner, config | {"threshold": 0.5})
     confidence = judge.confidence(logits).double().numpy()
-    promise: Threshold | None = keep_threshold(confidence[choose], right[choose], alpha=ALPHA, delta=DELTA)
     config |= {
         "threshold": float(np.quantile(confidence[choose], ESCALATED)),
         "threshold_share": ESCALATED,
-        "threshold_bound": _bound(promise),
         "held_out": figures(confidence[test], right[test]),
         "deferral": deferral(confidence[choose]),
     }
@@ -63,11 +57,3 @@ def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) 
         )
     save(folder, config, examiner.parts())
     return config
-
-
-def _bound(promise: Threshold | None) -> dict[str, Any] | None:
-    """As config.json has it: None if these images showed no threshold that keeps the promise."""
-    if promise is None:
-        return None
-    fields = asdict(promise)
-    return {"threshold": fields.pop("value"), **fields}

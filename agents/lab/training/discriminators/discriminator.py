@@ -32,8 +32,6 @@ def train(work: Path, models: Path, seed: int) -> None:
     def keep(name: str, kind: str, examiner: Trained) -> None:
         config = finish(models / "discriminators" / name, name, kind, examiner, kept)
         figures = {**config["held_out"], "threshold": round(config["threshold"], 4)}
-        if bound := config["threshold_bound"]:
-            figures |= {f"bound_{key}": round(bound[key], 4) for key in ("threshold", "alpha", "delta", "kept_share")}
         # beside the note of its training: the model cards are made from both
         (work / f"discriminator_{name}_held_out.json").write_text(json.dumps(figures, indent=2) + "\n")
 
