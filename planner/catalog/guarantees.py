@@ -5,15 +5,16 @@ not judged has a bound of its own, of all its images: a `Guarantee` without a di
 guarantees, `agents/learning/bounds.py` computes them, and what serves reads them with the standard library alone.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
 from typing import Final
 
 from planner.catalog.validate import is_share, require
 
 OVERALL: Final = -1  # in place of a band: prompts of any hardness, drawn as the judged ones were
+DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 ADVICE: Final = "measure it again, or remove it"
 
 
@@ -69,7 +70,7 @@ def check_guarantees(guarantees: Iterable[Guarantee], where: str) -> None:
         require(key not in seen, here, key, "one of each level and discriminator", ADVICE)
         seen.add(key)
         require(0 < each.delta < 1, f"{here}: delta", each.delta, "in (0, 1)", ADVICE)
-        require(_is_date(each.date), f"{here}: date", each.date, "a date, as 2026-11-29", ADVICE)
+        require(DATE.fullmatch(each.date) is not None, f"{here}: date", each.date, "a date, as 2026-11-29", ADVICE)
         rises = each.bounds == tuple(sorted(set(each.bounds))) and (each.bounds[:1], each.bounds[-1:]) == ((0,), (1,))
         require(rises, f"{here}: bounds", each.bounds, "rising from 0 to 1", ADVICE)
         for row in each.rows:
@@ -78,10 +79,3 @@ def check_guarantees(guarantees: Iterable[Guarantee], where: str) -> None:
             require(row.bound <= row.alpha, f"{here}: bound", row.bound, f"at most alpha {row.alpha}", ADVICE)
             require(OVERALL <= row.band < len(each.bounds) - 1, f"{here}: band", row.band, "one of its bands", ADVICE)
             require(0 < row.n <= each.n, f"{here}: n", row.n, f"from 1 to {each.n}", ADVICE)
-
-
-def _is_date(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
