@@ -14,6 +14,7 @@ death has a single job in flight.
 
 import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -86,12 +87,21 @@ class JobSource:
             "queued.min.messages": PREFETCHED,
             "fetch.queue.backoff.ms": 10,
         }
+        self._spare_s = time.monotonic() + settings.kafka.session_timeout_ms / 1000
         group = worker_group(self._prefix, variant)
         self._consumer = open_member(member_config(settings, group), own)
         self._idle = IdleMember(settings, group)
         self.schemas = SchemaWait("worker")
         self._held_back = WaitingMessages(self._consumer, self._prefix, self.schemas)
         self._consumer.subscribe([self._topic], on_assign=self._gain, on_revoke=self._lose, on_lost=self._lose)
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether the group has given it partitions, so that jobs reach it, or has had a session's time to do so.
+
+        A spare member, beside others that own all partitions, is never given any.
+        """
+        return bool(self._next) or time.monotonic() > self._spare_s
 
     def _gain(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._is_leaving:  # a consumer that is being closed is still given partitions, and answers no question

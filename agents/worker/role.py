@@ -221,7 +221,6 @@ class Worker:
         if engine.store is not None:
             prefetcher = Prefetcher(self._me.worker_id, engine.store, lambda: self._plans.plan, self._is_idle).start()
         try:
-            self._become("ready", variant)
             while not stopping.is_set():
                 with self._turns:
                     is_over = self._serve_once(source, driver)
@@ -282,7 +281,8 @@ class Worker:
         taken = source.take(turn.max_jobs, POLL_MS / 1000)
         self._trouble = ""  # the group answered
         if not taken:
-            self._report(worker.waiting_state(self._me.state, turn.is_leaving))
+            if self._me.state != "loading" or source.has_joined:  # a level that is ready must be reached by jobs
+                self._report(worker.waiting_state(self._me.state, turn.is_leaving))
             is_last_out = turn.is_leaving and logic.may_leave_empty(now_ms())
             return is_last_out and source.is_empty()  # the last one leaves an empty topic
         self._note_in_hand(taken)

@@ -115,7 +115,9 @@ class Pipeline:
         workers = sum(roles == ["worker"] for roles in self._roles.values())
         with self._lock:
             serving = {
-                name: beat.variant for name, (_, beat) in self.heartbeats.items() if beat.state in ("ready", "painting")
+                name: beat.variant
+                for name, (_, beat) in self.heartbeats.items()
+                if beat.state in ("ready", "painting") and beat.partitions  # without them no job is sent to it
             }
             return bool(self.plans) and self.plans[-1][1].allocation == serving and len(serving) == workers
 

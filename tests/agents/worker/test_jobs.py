@@ -2,9 +2,11 @@
 """A worker's job source on a scripted consumer: attempts, batches, and partitions taken away meanwhile."""
 
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,6 +126,19 @@ def test_a_partition_whose_place_is_still_looked_for_holds_no_work(
     assert seen
     assert set(seen) == {()}
     assert [owned.partition for owned in source.owned(20.0)] == [0, 1]
+
+
+def test_a_source_has_joined_once_it_owns_partitions_and_a_spare_one_after_a_session(
+    source: JobSource, consumer: FakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not source.has_joined
+    own(consumer, 0)
+    assert source.has_joined
+    consumer.lose(consumer, [TopicPartition(TOPIC, 0)])
+    assert not source.has_joined
+    later_s = time.monotonic() + load({}).kafka.session_timeout_ms / 1000
+    monkeypatch.setattr(job_source, "time", SimpleNamespace(monotonic=lambda: later_s))
+    assert source.has_joined
 
 
 def worked(source: JobSource, most: int = 4) -> list[tuple[int, int, int]]:

@@ -38,6 +38,7 @@ class Queue:
         self.jobs: list[GenerateJob] = []
         self.log: list[str] = []
         self.is_open = False
+        self.has_joined = True
         self.failure: Exception | None = None
         self.counted_ms = 0.0  # what a heartbeat counts for a job that waits
         self.taken = 0
@@ -237,6 +238,19 @@ def test_a_worker_tells_that_it_has_work_as_it_takes_it(
     shop.plan("light")
     shop.open().until(lambda: shop.generated() == ["a"])
     assert ("painting", "light") in shop.states()
+
+
+def test_a_worker_is_ready_once_its_group_gives_it_jobs_and_says_so_at_once(shop: Shop, catalog: Catalog) -> None:
+    light, polls = shop.queues["light"], list[bool]()
+    light.has_joined = False
+    light.take = lambda *_, **__: polls.append(light.has_joined) or []  # type: ignore[method-assign,func-returns-value]
+    shop.worker = shop.new_worker(catalog, heartbeat_ms=60_000)
+    shop.plan("light")
+    shop.open().until(lambda: len(polls) > 3)
+    assert {state for state, _ in shop.states()} <= {"starting", "loading"}
+    assert shop.worker.not_ready() == "light is loading"
+    light.has_joined = True
+    shop.until(lambda: shop.states()[-1] == ("ready", "light"))
 
 
 def test_a_slow_variant_takes_one_job_at_a_time(shop: Shop) -> None:
