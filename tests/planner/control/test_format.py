@@ -1,10 +1,12 @@
 """How numbers are written in reasons."""
 
+import functools
 import math
 import re
 
 import pytest
 
+from planner.catalog.model import Catalog
 from planner.control.format import counted, number, rate
 from planner.observation.observation import Observation
 from planner.policies import POLICIES, named
@@ -37,11 +39,16 @@ def test_rates_and_counts_read_as_people_say_them() -> None:
     assert [counted(count, "job") for count in (0, 1, 2, 1000)] == ["0 jobs", "1 job", "2 jobs", "1,000 jobs"]
 
 
+@functools.cache
+def tiny() -> Catalog:
+    return catalogs.measured("tiny")
+
+
 @pytest.mark.parametrize("policy", sorted(POLICIES.keys()))
 @pytest.mark.parametrize("workers", [1, 3])
 def test_no_policy_s_reason_has_an_exponent_or_one_of_many(policy: str, workers: int) -> None:
     fleet = tuple(a_worker(f"w{at}") for at in range(workers))
     for demand_rps in (0.0, 5.0, 4321.0):
         seen = Observation(now_ms=NOW_MS, demand_rps=demand_rps, workers=fleet, slo_ms=5000.0)
-        reason = named(policy)(seen, catalogs.measured("tiny"), {}, {}).reason
+        reason = named(policy)(seen, tiny(), {}, {}).reason
         assert not re.search(r"\de[+-]?\d|\b1 \w+s\b", reason), reason

@@ -1,4 +1,4 @@
-"""A live discriminator and a simulated one do the same with the same images: 2,000 stories, effect by effect.
+"""A live discriminator and a simulated one do the same with the same images: 600 stories, effect by effect.
 
 A story has images with and without deadlines and options, of drafts and from stored latents, plans that change, workers
 that get busier with every job, and an object store that goes away. Both drive one `DiscriminatorLogic`; what differs
@@ -44,7 +44,7 @@ from tests.agents.stubs import StubFleet, StubPlans, a_record
 from tests.awaiting import awaited
 from tests.builders import a_cascade, a_catalog, a_classified, a_job, a_plan, a_request, an_image, an_image_ref
 
-STORIES = 2000
+STORIES = 600
 BEGIN_MS, SCORING_MS, APART_MS, SLO_MS = 10_000, 20, 70, 300.0
 LEVELS = ("light", "light", "light", "light~k4", "heavy")
 

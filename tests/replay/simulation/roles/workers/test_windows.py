@@ -1,4 +1,4 @@
-"""A live worker and a simulated one do the same with the same jobs: 2,000 stories, effect by effect.
+"""A live worker and a simulated one do the same with the same jobs: 600 stories, effect by effect.
 
 A story has jobs with and without drafts and deadlines, owners that died with one in hand, a plan that takes workers
 away, calls that take twice their time, and an object store that goes away. Both drive one `WindowLogic`; what differs
@@ -45,7 +45,7 @@ from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record
 from tests.builders import a_catalog, a_classified, a_job, a_plan, a_request, a_variant, an_image
 
-STORIES = 2000
+STORIES = 600
 BEGIN_MS, STEPS, STEP = 10_000, 10, 5
 SLO_MS = 300.0
 SKETCH = a_variant(name="sketch", steps=STEPS, latency_ms={1: 10.0, 2: 16.0, 4: 28.0})
