@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from replay.local.processes import RoleProcess, role_process
 from schemas.ids import new_request_id
@@ -55,12 +56,15 @@ class Pipeline:
         roles: Mapping[str, list[str]] = ROLES,
         *,
         is_forked: bool = True,
+        has_models: bool = False,
     ) -> None:
         """`extra`: settings of every process, as name=value; `roles`: process -> what it serves.
 
-        `is_forked`: from a process that has imported the roles; False: each process starts anew.
+        `is_forked`: from a process that has imported the roles, and the libraries of models if it `has_models`; False:
+        each process starts anew.
         """
         self.settings, self._logs, self._roles, self._is_forked = settings, logs, roles, is_forked
+        self._has_models = has_models
         self._options = [
             "--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}",
             "--set", f"results.format={settings.results.format}", "--set", f"catalog={catalog}",
@@ -128,7 +132,7 @@ class Pipeline:
 
     def start_role(self, name: str) -> None:
         """Start one role's process."""
-        start = ROLE_SERVER.fork if self._is_forked else spawn
+        start = partial(ROLE_SERVER.fork, has_models=self._has_models) if self._is_forked else spawn
         self._processes[name] = start(self.process(name).command, self._logs / f"{name}.log")
 
     def process_ids(self) -> dict[str, int | None]:

@@ -70,6 +70,7 @@ def pipeline(settings: Settings, volume: pathlib.Path, tmp_path_factory: pytest.
         catalog="tiny",
         extra=["planner.period_ms=1000", "planner.worker_timeout_ms=20000", *tiers, *SAFETY],
         roles=ROLES,
+        has_models=True,
     )
     try:
         yield running.start()

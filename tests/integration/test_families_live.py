@@ -60,7 +60,14 @@ def pipeline(broker_home: pathlib.Path, tmp_path: pathlib.Path, toys: Toys) -> I
     settings = load({"home": broker_home, "catalog": str(catalog), "kafka": kafka,
                      "planner": {"policy": "diffserve-static"}})  # fmt: skip
     create_topics(settings, ["light", "heavy"])
-    running = Pipeline(settings, tmp_path, catalog=str(catalog), extra=["planner.worker_timeout_ms=20000"], roles=ROLES)
+    running = Pipeline(
+        settings,
+        tmp_path,
+        catalog=str(catalog),
+        extra=["planner.worker_timeout_ms=20000"],
+        roles=ROLES,
+        has_models=True,
+    )
     try:
         yield running.start()
     finally:

@@ -11,12 +11,13 @@ from tests.planner.fresh_prompts import Outcome, at, falls, fresh, outcomes, pro
 pytestmark = pytest.mark.slow
 
 LOADS, PROFILES = (3.0, 25.0, 60.0, 100.0), 20
+RESAMPLED = 8
 FEW = 200  # prompts of a small profile
 
 
 @pytest.fixture(scope="module")
 def of_resampled() -> list[Outcome]:
-    return list(outcomes(resampled(profiled(), PROFILES), fresh(), LOADS))
+    return list(outcomes(resampled(profiled(), RESAMPLED), fresh(), LOADS))
 
 
 @pytest.mark.parametrize("rps", LOADS)
