@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from schemas.errors import PochadeError
+from streams.shipped import classifier_kind
 
 if TYPE_CHECKING:
     from planner.catalog.model import Catalog
@@ -21,6 +22,8 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(("matplotlib", "scipy", "tomlkit"), "reports"),
 }
 """Top-level module -> the extra that brings it, as in pyproject.toml."""
+OF_CLASSIFIERS: Final = {"family": ("tokenizers",), **dict.fromkeys(("encoder", "bert"), ("torch", "transformers"))}
+"""What learned classifiers need, by kind."""
 OF_REPORTS: Final = ("matplotlib", "scipy")
 """What a page of a report is drawn with."""
 LABORATORY: Final = frozenset({"bench", "chaos", "evaluate", "train"})
@@ -63,7 +66,8 @@ def _of_engines(settings: "Settings", catalog: "Catalog") -> tuple[str, ...]:
 
 
 def _of_classifiers(_settings: "Settings", catalog: "Catalog") -> tuple[str, ...]:
-    return ("tokenizers",) if any(each.engine == "learned" for each in catalog.classifiers.values()) else ()
+    kinds = {classifier_kind(each.folder) for each in catalog.classifiers.values() if each.engine == "learned"}
+    return tuple(module for kind in sorted(kinds) for module in OF_CLASSIFIERS.get(kind, ()))
 
 
 def _of_discriminators(_settings: "Settings", catalog: "Catalog") -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from agents.classifier.tagger import PromptTagger, Tagged, Tagger, Token, common
 from planner.serving.hardness import PromptFeatures
 
 MAX_CHARACTERS: Final = 400  # what is tagged; text encoders see 77 tokens, about 350 characters
-_WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['\u2019][^\W_]+)*")  # each Han or kana sign counts
+WORD: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_]+(?:['\u2019][^\W_]+)*")  # each Han or kana sign counts
 _NOUNS: Final = frozenset({"NN", "NNS", "NNP", "NNPS"})
 _NAMES: Final = frozenset({"NNP", "NNPS"})
 _ADJECTIVES: Final = frozenset({"JJ", "JJR", "JJS"})
@@ -44,7 +44,7 @@ class FeatureExtractor:
         modifiers, actions = _modifiers_and_actions(tagged)
         objects, names = _objects_and_names(tagged)
         return PromptFeatures(
-            prompt_length=sum(1 for _ in _WORD.finditer(prompt)),
+            prompt_length=sum(1 for _ in WORD.finditer(prompt)),
             token_rarity=sum(_is_rare(word) for word in words),
             num_objects=objects,
             abstractness=sum(_is_abstract(word) for word in words),

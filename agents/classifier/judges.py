@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from agents.classifier.features import FeatureExtractor
+from agents.classifier.predictors import QualityPredictor, open_predictor
 from planner.catalog.entries import Classifier as ClassifierEntry
 from planner.catalog.entries import fastest_good, shortfall
 from planner.catalog.model import Catalog
@@ -56,14 +57,6 @@ class RuleClassifier:
         return Judgement(hardness(score, self._reference), {}, features)
 
 
-class QualityPredictor(Protocol):
-    """Protocol of `agents.models.predictor.Predictor`."""
-
-    levels: tuple[str, ...]  # the fastest first
-
-    def quality(self, prompts: Sequence[str]) -> list[dict[str, float]]: ...
-
-
 class LearnedClassifier:
     """Class and hardness by the predicted quality of every level. Source: ARGUS 4.1 (one a strategy)."""
 
@@ -80,10 +73,8 @@ class LearnedClassifier:
 
     @classmethod
     def load(cls, folder: pathlib.Path, entry: ClassifierEntry) -> "LearnedClassifier":
-        """Load a folder of config.json, model.safetensors, tokenizer.json and reference.json."""
-        from agents.models.predictor import Predictor  # its tokenizer: only where it is used
-
-        return cls(Predictor.load(folder), read_reference(folder / REFERENCE), entry)
+        """Load a folder of config.json, model.safetensors and reference.json, and what else its kind has there."""
+        return cls(open_predictor(folder), read_reference(folder / REFERENCE), entry)
 
     def classify(self, prompt: str) -> Judgement:
         """The evidence is the predicted quality of each level, {level: [0, 1]}."""

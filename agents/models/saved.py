@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from schemas.errors import PochadeError, Unknown
 
@@ -55,14 +55,17 @@ class Saved:
 
 def save(folder: Path, config: Mapping[str, object], parts: "Mapping[str, nn.Module]") -> None:
     """Write the folder, making it; whatever is a number with a fraction is kept in fp16."""
-    from safetensors.torch import save_file
-
-    folder.mkdir(parents=True, exist_ok=True)
     weights = {}
     for part, module in parts.items():
         for name, value in module.state_dict().items():
             value = value.detach().cpu()
-            weights[f"{part}.{name}"] = (value.half() if value.is_floating_point() else value).contiguous()
-    save_file(weights, folder / WEIGHTS)
+            weights[f"{part}.{name}"] = (value.half() if value.is_floating_point() else value).contiguous().numpy()
+    write(folder, config, weights)
+
+
+def write(folder: Path, config: Mapping[str, object], weights: Mapping[str, np.ndarray]) -> None:
+    """Write the folder, making it, with the weights as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(dict(weights), folder / WEIGHTS)
     (folder / WEIGHTS).chmod(0o644)  # safetensors writes for the owner alone; a container may run as somebody else
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")

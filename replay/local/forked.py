@@ -10,7 +10,7 @@ from streams import catalogs
 from streams.processes.children import Child, spawn
 from streams.processes.forkserver import LastingForkServer
 from streams.settings import Settings
-from streams.shipped import INFRA
+from streams.shipped import INFRA, classifier_kind
 from streams.weights.classes import classes_of
 
 ROLE_MODULES: Final = (
@@ -23,7 +23,7 @@ ROLE_MODULES: Final = (
 """What roles import, beside the library of an engine."""
 
 ENGINE_MODULES: Final = {"diffusers": "agents.engines.diffusers_engine"}  # that take seconds to import
-PREDICTOR: Final = ("agents.models.predictor",)  # of learned classifiers
+PREDICTOR: Final = ("agents.models.predictor",)  # of the shipped family's classifiers
 JUDGES: Final = ("agents.models.discriminator",)  # that need torch, as that engine does
 PROGRAM: Final = (sys.executable, "-c")
 RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target for one
@@ -33,8 +33,9 @@ def modules_of(settings: Settings) -> list[str]:
     """Return what the roles of a deployment import before they can load a model."""
     catalog = catalogs.load(settings.catalog, settings.published)
     engines = engine_modules(settings, catalog)
-    learned = any(each.engine == "learned" for each in catalog.classifiers.values())
-    return [*ROLE_MODULES, *(PREDICTOR if learned else ()), *engines, *(JUDGES if engines else ())]
+    learned = [each for each in catalog.classifiers.values() if each.engine == "learned"]
+    has_family = any(classifier_kind(each.folder) == "family" for each in learned)
+    return [*ROLE_MODULES, *(PREDICTOR if has_family else ()), *engines, *(JUDGES if engines else ())]
 
 
 def engine_modules(settings: Settings, catalog: Catalog) -> list[str]:

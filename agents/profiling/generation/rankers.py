@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.classifier.judges import REFERENCE, Judgement, PromptJudge, RuleClassifier, open_judge, read_reference
+from agents.classifier.predictors import QualityPredictor, open_predictor
 from agents.engines import model_source
 from planner.catalog.model import Catalog
 from schemas.errors import PochadeError
 from schemas.ids import draw
 
 if TYPE_CHECKING:  # torch: only where something learned is found
-    from agents.models.predictor import Predictor
     from agents.models.scorer import Scorer
 
 _TIMED = 64  # prompts, one by one
@@ -35,7 +35,7 @@ class Rankers:
     """The classifiers, discriminators and scorer that were found, by name."""
 
     discriminators: dict[str, Scores]
-    predictors: dict[str, "Predictor"]
+    predictors: dict[str, QualityPredictor]
     rules: RuleClassifier
     judge: PromptJudge  # the catalog's own, which estimates hardness when serving
     scorer: "Scorer | None"
@@ -77,7 +77,7 @@ def find(catalog: Catalog, models: Path) -> Rankers:
     predictors = {}
     for folder in _folders(models / "classifiers"):
         try:
-            predictors[folder.name] = _predictor(folder)
+            predictors[folder.name] = open_predictor(folder)
         except _BROKEN as error:
             missing.append(f"classifier {folder.name}: {_first_line(error)}")
     rules = _rules(models)
@@ -145,12 +145,6 @@ def _discriminator(folder: Path) -> Scores:
     from agents.models.discriminator import Discriminator
 
     return Discriminator.load(folder).score
-
-
-def _predictor(folder: Path) -> "Predictor":
-    from agents.models.predictor import Predictor
-
-    return Predictor.load(folder)
 
 
 def _scorer(models: Path, missing: list[str]) -> "Scorer | None":

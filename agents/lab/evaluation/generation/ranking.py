@@ -1,10 +1,11 @@
 """Scores of every ranker on the test prompts and images; the hybrid and thresholds by the calibration prompts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from agents.classifier.predictors import QualityPredictor
 from agents.lab.evaluation.observations import Classifier, Judged, Pair
 from agents.lab.evaluation.statistics.classes import best_choice
 from agents.lab.evaluation.statistics.hybrid import choose_hybrid
@@ -39,13 +40,12 @@ def rank(
         np.array([rankers.rules.classify(prompt).hardness for prompt in prompts]) for prompts, _ in (test, calibration)
     )
     predicted = {
-        name: (one.predict(test[0]).quality, one.predict(calibration[0]).quality)
-        for name, one in rankers.predictors.items()
+        name: (_quality(one, test[0]), _quality(one, calibration[0])) for name, one in rankers.predictors.items()
     }
     classifiers = {RULES: Classifier(ms=per_prompt_ms(rankers.rules.classify, test[0]))}
     for name, predictor in rankers.predictors.items():
         known = tuple(level for level in predictor.levels if level in costs)
-        ms = per_prompt_ms(lambda prompt, p=predictor: p.predict([prompt]), test[0])  # type: ignore[misc]
+        ms = per_prompt_ms(lambda prompt, p=predictor: p.quality([prompt]), test[0])  # type: ignore[misc]
         if len(known) < len(predictor.levels):
             others = sorted(set(predictor.levels) - set(known))
             rankers.missing.append(f"classes of classifier {name}: {', '.join(others)} are not generated here")
@@ -58,6 +58,11 @@ def rank(
         for name, (light, heavy) in pairs.items()
     }
     return Ranked(hardness=rankers.hardness(test[0]), classifiers=classifiers, pairs=found)
+
+
+def _quality(predictor: QualityPredictor, prompts: Sequence[str]) -> np.ndarray:
+    """[n, k], as its levels stand."""
+    return np.array([[each[level] for level in predictor.levels] for each in predictor.quality(prompts)])
 
 
 def _pair(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from agents.lab.evaluation.statistics.ranking import overall_recovery
+from agents.learning.recovery import overall_recovery
 from schemas.errors import PochadeError
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from agents.lab.evaluation.statistics.ranking import overall_recovery, recovery
 from agents.learning.calibration import auc
+from agents.learning.recovery import overall_recovery, recovery_at
 from planner.catalog.entries import TOLERANCE
 from planner.serving.hardness import FEATURES, PromptFeatures, normalised
 
@@ -47,7 +47,7 @@ def merits(hardness: np.ndarray, light: np.ndarray, heavy: np.ndarray) -> dict[s
     """AUC of "light is worse" by scores [n] that rise with hardness; recovery at half heavy, and over all shares."""
     return {
         "auc": round(auc(-hardness, light >= heavy), 4),
-        "recovery_at_half": round(recovery(-hardness, light, heavy, 0.5), 4),
+        "recovery_at_half": round(recovery_at(-hardness, light, heavy, 0.5), 4),
         "overall_recovery": round(overall_recovery(-hardness, light, heavy), 4),
     }
 

@@ -10,10 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agents.lab.evaluation.observations import Evaluation, Judged, Pair
-from agents.lab.evaluation.statistics.ranking import recovery
 from agents.lab.evaluation.summary import schema, summarise
 from agents.lab.world.facts import KINDS
 from agents.learning.calibration import auc
+from agents.learning.recovery import recovery_at
 from agents.profiling.statistics.intervals import Resampling
 from schemas.errors import Unknown
 from tests.agents.lab.evaluation.builders import an_evaluation, with_the_pair_alone
@@ -92,7 +92,7 @@ def test_figures_are_those_of_the_arrays() -> None:
         auc(scores, light.quality >= heavy.quality), abs=1e-5
     )
     assert found["discriminators"]["facts"]["recovery_at_half"] == pytest.approx(
-        recovery(scores, light.quality, heavy.quality, 0.5), abs=1e-5
+        recovery_at(scores, light.quality, heavy.quality, 0.5), abs=1e-5
     )
     assert found["random_quality_at_half"] == pytest.approx((light.quality + heavy.quality).mean() / 2, abs=1e-5)
     three = WHOLE.objects == 3

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from agents.lab.evaluation.statistics.ranking import oracle_quality_at, quality_at, random_quality_at, recovered
 from agents.learning.calibration import auc
+from agents.learning.recovery import oracle_quality_at, quality_at, random_quality_at, recovered
 from agents.profiling.statistics.intervals import Resampling, mean, proportion, resampled
 
 DRAWS, COUNT = 200, 250

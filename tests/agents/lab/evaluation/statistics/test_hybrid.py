@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents.lab.evaluation.statistics.hybrid import Hybrid, choose_hybrid
-from agents.lab.evaluation.statistics.ranking import overall_recovery
+from agents.learning.recovery import overall_recovery
 from schemas.errors import PochadeError
 
 

@@ -1,10 +1,13 @@
-"""Figures of merit of a ranking of prompts or images: AUC, quality against heavy share, quality recovered.
+"""The worth of a ranking of prompts or images: quality against heavy share, and what of an oracle's gain it recovers.
 
 Scores say how good light is: the lowest are escalated first. In all of it `scores`, `light` and `heavy` are [n]; light
-and heavy are qualities in 0..1 of one prompt on both levels. Tied scores count as escalated in random order.
+and heavy are qualities in 0..1 of one prompt on both levels. Tied scores count as escalated in random order. Of a
+hardness give the negative.
 """
 
 import numpy as np
+
+from agents.profiling.statistics.intervals import NOTHING, Estimate, Resampling, resampled
 
 
 def roc(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +51,7 @@ def recovered(quality: np.ndarray, chance: np.ndarray, best: np.ndarray) -> np.n
     return np.where(room > 1e-9, (quality - chance) / np.where(room > 1e-9, room, 1.0), np.nan)
 
 
-def recovery(scores: np.ndarray, light: np.ndarray, heavy: np.ndarray, share: float) -> float:
+def recovery_at(scores: np.ndarray, light: np.ndarray, heavy: np.ndarray, share: float) -> float:
     """Return the gain of escalating `share` by these scores over random escalation, as a part of an oracle's gain."""
     at = np.array([share])
     chance, best = random_quality_at(light, heavy, at), oracle_quality_at(light, heavy, at)
@@ -61,3 +64,19 @@ def overall_recovery(scores: np.ndarray, light: np.ndarray, heavy: np.ndarray) -
     chance = random_quality_at(light, heavy, shares).sum()
     best = oracle_quality_at(light, heavy, shares).sum()
     return float(recovered(quality_at(scores, light, heavy, shares).sum(), chance, best))
+
+
+def recovery(scores: np.ndarray, light: np.ndarray, heavy: np.ndarray, seed: int, resamples: int = 1000) -> Estimate:
+    """`overall_recovery` with a 95 % interval over the choice of prompts: better than random if `low` is above 0.
+
+    Not a number where all prompts gain alike.
+    """
+
+    def figure(rows: np.ndarray) -> np.ndarray:
+        return np.array([overall_recovery(scores[rows], light[rows], heavy[rows])])
+
+    gains = int((heavy > light).sum())
+    if len(scores) < 2 or np.ptp(heavy - light) == 0:
+        return NOTHING
+    how = Resampling(seed=seed, resamples=resamples)
+    return resampled(figure, len(scores), how, telling=min(gains, len(scores) - gains)).estimate(0)

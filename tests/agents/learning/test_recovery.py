@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from agents.lab.evaluation.statistics import ranking
+from agents.learning import recovery as ranking
 from agents.learning.calibration import auc
 
 SHARES = np.linspace(0, 1, 11)
@@ -28,29 +28,31 @@ def three_of(count: int) -> st.SearchStrategy[tuple[np.ndarray, np.ndarray, np.n
 def test_a_perfect_ranker_recovers_all_at_every_share() -> None:
     light, heavy = some_qualities()
     for share in (0.1, 0.3, 0.5, 0.7, 0.9):
-        assert ranking.recovery(light - heavy, light, heavy, share) == pytest.approx(1)
+        assert ranking.recovery_at(light - heavy, light, heavy, share) == pytest.approx(1)
     assert ranking.overall_recovery(light - heavy, light, heavy) == pytest.approx(1)
 
 
 def test_random_scores_recover_about_nothing() -> None:
     light, heavy = some_qualities()
-    drawn = [ranking.recovery(np.random.default_rng(seed).random(len(light)), light, heavy, 0.5) for seed in range(200)]
+    drawn = [
+        ranking.recovery_at(np.random.default_rng(seed).random(len(light)), light, heavy, 0.5) for seed in range(200)
+    ]
     assert abs(np.mean(drawn)) < 0.02
 
 
 def test_scores_that_are_all_tied_recover_exactly_nothing() -> None:
     light, heavy = some_qualities()
-    assert ranking.recovery(np.zeros(len(light)), light, heavy, 0.37) == pytest.approx(0, abs=1e-12)
+    assert ranking.recovery_at(np.zeros(len(light)), light, heavy, 0.37) == pytest.approx(0, abs=1e-12)
 
 
 def test_an_inverted_ranker_loses_against_random() -> None:
     light, heavy = some_qualities()
-    assert ranking.recovery(heavy - light, light, heavy, 0.5) < -0.5
+    assert ranking.recovery_at(heavy - light, light, heavy, 0.5) < -0.5
 
 
 def test_recovery_is_undefined_where_heavy_adds_nothing() -> None:
     light, _ = some_qualities()
-    assert math.isnan(ranking.recovery(np.arange(len(light)), light, light, 0.5))
+    assert math.isnan(ranking.recovery_at(np.arange(len(light)), light, light, 0.5))
 
 
 def test_the_lowest_scores_are_escalated_first() -> None:
@@ -98,3 +100,18 @@ def test_the_area_under_the_roc_is_the_auc() -> None:
     scores = np.round(right + rng.normal(0, 1, 300), 1)  # with ties
     caught, needless = ranking.roc(scores, right)
     assert np.trapezoid(caught, needless) == pytest.approx(auc(scores, right))
+
+
+def test_the_interval_tells_what_is_better_than_random_from_what_is_not() -> None:
+    light, heavy = some_qualities(600)
+    dice = np.random.default_rng(3)
+    knowing = light - heavy + dice.normal(0, 0.5, len(light))
+    found, blind = (ranking.recovery(each, light, heavy, 1, 200) for each in (knowing, dice.random(len(light))))
+    assert 0 < found.low < found.value < found.high < 1
+    assert found.value == ranking.overall_recovery(knowing, light, heavy)
+    assert blind.low < 0 < blind.high
+    assert found == ranking.recovery(knowing, light, heavy, 1, 200)
+
+
+def test_where_all_prompts_gain_alike_there_is_nothing_to_recover() -> None:
+    assert math.isnan(ranking.recovery(np.arange(9.0), np.zeros(9), np.ones(9), 1).value)

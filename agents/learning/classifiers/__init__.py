@@ -1,0 +1,1 @@
+"""Fits classifiers of prompts, one kind a file, that `agents.classifier.predictors` serves."""
