@@ -63,6 +63,7 @@ class Sources:
         self.builder.results.clear()
         self.builder.reuse.clear()
         self.builder.run_times.clear()
+        self.builder.hops.clear()
         self.builder.components.clear()
         self.builder.in_flight.clear()
         self.builder.needs.clear()
@@ -104,6 +105,8 @@ class Sources:
             self.builder.in_flight.end(result.request_id, result.ended_ms, self._best_ms if lacked else 0.0)
             self.builder.needs.end(result.request_id, is_demand=result.code != QUOTA)
         results.add(result.status, result.ended_ms, result.latency_ms or 0, result.code)
+        if result.status is Status.COMPLETED and result.latency_ms is not None:
+            self.builder.hops.add(steps, result.latency_ms)
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
                 results.add_score(step.level, result.hardness, step.confidence)

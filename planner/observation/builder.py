@@ -7,6 +7,7 @@ from planner.catalog.bands import bounds_of
 from planner.catalog.model import Catalog
 from planner.observation.arrivals import ArrivalLog
 from planner.observation.components import ComponentLog
+from planner.observation.hops import Hops
 from planner.observation.in_flight import WINDOW_MS, InFlight
 from planner.observation.needs import Needs
 from planner.observation.observation import (
@@ -38,7 +39,7 @@ class ObservationBuilder(Generic[Log]):
         """`slo_ms`: latency beyond which an answer is late; 0: none is. `in_flight_ms`: over which means are taken."""
         self._catalog, self._bounds, self._slo_ms = catalog, bounds_of(catalog), slo_ms
         self.arrivals, self.results, self.queues, self.reuse = arrivals, Results(slo_ms), QueueGrowth(), ReuseLog()
-        self.run_times, self.components = RunTimes(catalog), ComponentLog(catalog)
+        self.run_times, self.hops, self.components = RunTimes(catalog), Hops(), ComponentLog(catalog)
         self.in_flight, self.needs = InFlight(in_flight_ms), Needs(catalog)
 
     def observation(
@@ -71,6 +72,7 @@ class ObservationBuilder(Generic[Log]):
             unserved=self.queues.unserved(heartbeats, live, self._catalog, plan, open_requests),
             run_times=self.run_times.observed(),
             deferral=deferral,
+            hop_ms=self.hops.observed_ms(),
             served=self.results.served(now_ms),
             reuse=self.reuse.observed(heartbeats, live),
             in_force=plan,

@@ -75,6 +75,7 @@ class Observation:
     in_force: Plan | None = None  # the plan that those who serve obey now; None: there is none
     needs: tuple[Need, ...] = ()  # of requests that only some variants serve, by these variants
     in_flight: dict[str, dict[str, float]] = field(default_factory=dict)  # tenant -> variant named, "": any -> mean
+    hop_ms: float | None = None  # between two levels, without queue and judge (`hops.py`); None: not known
     ignored: int = 0  # records of the window whose numbers were none, such as a NaN confidence
     components: ObservedComponents | None = None  # None: no variant of the catalog lists bases
 
@@ -88,7 +89,7 @@ class Observation:
         for tenant, by_variant in self.in_flight.items():
             for name, mean in by_variant.items():
                 _require(_is_amount(mean), f"requests in flight of {tenant} for {name or 'any level'}", mean, AMOUNT)
-        for name in ("demand_rps", "slo_ms", "forecast_rps"):
+        for name in ("demand_rps", "slo_ms", "forecast_rps", "hop_ms"):
             value = getattr(self, name)
             _require(value is None or _is_amount(value), name, value, AMOUNT)
         for worker_id, ms in ((worker.worker_id, worker.remaining_ms) for worker in self.workers):

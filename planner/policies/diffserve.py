@@ -14,6 +14,7 @@ from typing import Any
 
 from planner.catalog.model import Catalog, Pair
 from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.solvers.aimd import MEMORY, tuned
@@ -30,7 +31,6 @@ PARAMETERS = {
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on both levels
     "aimd": Parameter(0, 0, 1, is_whole=True),  # 1: batches by AIMD in place of Eq. 1 (DiffServe 4.5)
     "queue_factor": Parameter(-1, -1, 100),  # below 0: Little's law; else the wait is this many run times
-    "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
     "learns": Parameter(1, 0, 1, is_whole=True),  # f(t) as served (DiffServe 3.3); 0: as profiled
     "profiles": Parameter(1, 0, 1, is_whole=True),  # run times as served (DiffServe 3.1); 0: as profiled
 }
@@ -49,13 +49,14 @@ def plan(
     observation = observation if settings["learns"] else replace(observation, deferral=())
     pair = offered._replace(refine_from_step=int(settings["paint_over_step"]))
     batches = _batches(pair, observation, catalog, memory, settings)
-    setup = Setup(settings["overprovision"], settings["hop_ms"], settings["queue_factor"], batches=batches)
+    setup = Setup(settings["overprovision"], settings["queue_factor"], batches=batches)
     seen = replace(observation, slo_ms=0.0) if settings["aimd"] else observation  # batches follow timeouts, not Eq. 1
     rows, static = threshold_rows(catalog, pair, observation), settings["threshold"]
     wanted = [row for row in rows if static < 0 or row.threshold <= static]  # one that does not fit gives way downwards
     offers = [Offer(pair, problem_of(pair, wanted, seen, catalog, setup))]
     found = planned(offers, observation)
     words = reason(found, offers, observation.planning_rps, lambda _, row: _describe(row, pair, catalog))
+    words += unknown_hop(observation)
     return draft(found, observation, words, {MEMORY: batches} if settings["aimd"] else None)
 
 

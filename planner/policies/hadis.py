@@ -20,6 +20,7 @@ from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import fid_of, random_quality
 from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason, summary
@@ -35,7 +36,6 @@ PARAMETERS = {
     "signals": Parameter(HYBRID, HYBRID, RANDOM, is_whole=True),  # which of router and discriminator decide
     "cache": Parameter(SOLVED, SOLVED, BY_DEMAND_AND_QUEUE, is_whole=True),
     "batch": Parameter(0, 0, 1024, is_whole=True),  # 0: optimised; else this one on all levels
-    "hop_ms": Parameter(0, 0, 1e6),  # from light's image to heavy's job, beside the discriminator
     "learns": Parameter(0, 0, 1, is_whole=True),  # 1: deferral as served; HADIS 3.2: its table is "the sole input"
 }
 
@@ -53,13 +53,14 @@ def plan(
     catalog.pair()  # raises where there is none
     settings = validate_parameters(parameters, PARAMETERS)
     observation = observation if settings["learns"] else replace(observation, deferral=())
-    return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
+    found = _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
+    return replace(found, reason=found.reason + unknown_hop(observation))
 
 
 def offers_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> list[Offer]:
     """The pairs to choose from, each as a problem of its own. `settings`: PARAMETERS by name."""
     batches = dict.fromkeys(catalog.variants, int(settings["batch"])) if settings["batch"] else None
-    setup = Setup(settings["overprovision"], settings["hop_ms"], queue_safety=settings["queue_safety"], batches=batches)
+    setup = Setup(settings["overprovision"], queue_safety=settings["queue_safety"], batches=batches)
     offers = []
     for pair in pairs(catalog):
         rows = _left(rows_of(catalog, pair, seen), int(settings["signals"]), catalog, pair)

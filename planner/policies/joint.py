@@ -20,6 +20,7 @@ from planner.control.allocation import describe_counts
 from planner.control.format import counted
 from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
 from planner.control.replan import HOLD_S, LATE
+from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
@@ -44,7 +45,6 @@ PARAMETERS = {
     # Of requests without a draft, whose wait must fit the SLO in the program; the model of value has no such number.
     "percentile": Parameter(0.9, 0, 0.999),
     "variability": Parameter(0.6, 0, 100),  # of arrivals and run times, in Allen-Cunneen: 1 is M/M/k, .5 M/D/k
-    "hop_ms": Parameter(0, 0, 1e6),  # between two stages: topics and stores
     "hold_s": Parameter(HOLD_S, 0.1, 1e6),  # how long a plan is expected to hold: what a move must pay in
     "away": Parameter(1.0, 0, 1e6),  # all workers' time on their way to other variants, in units of quality
     "backlog_s": Parameter(48, 0.1, 1e6),  # the longest wait that routers let requests in to
@@ -125,7 +125,8 @@ def plan(
         chosen,
         expected=_expected(model, best),
         reason="; ".join(_describe_plan(best, name, steps) + _troubles(problem, found, observation))
-        + _describe_reuse(reuse, chosen),
+        + _describe_reuse(reuse, chosen)
+        + (unknown_hop(observation) if cascades else ""),
         is_feasible=best.value.late < MAX_LATE_SHARE and observation.slo_ms / 1000 in (0.0, problem.slo_s),
     )
 
@@ -157,8 +158,8 @@ def model_of(
         hold_s=settings["hold_s"],
         variability=settings["variability"],
     )
-    hop_s, backlog_s = settings["hop_ms"] / 1000, settings["backlog_s"]
-    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, backlog_s, pool, barred)
+    hop_s = (seen.hop_ms or 0.0) / 1000
+    return Model(catalog, seen, outlook, prices, problem.slo_s, hop_s, settings["backlog_s"], pool, barred)
 
 
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:

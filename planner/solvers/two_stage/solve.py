@@ -32,7 +32,6 @@ class Setup:
     """The parameters of a policy that hold for every pair."""
 
     overprovision: float
-    hop_ms: float = 0.0  # between light's image and heavy's job, beside the discriminator
     queue_factor: float = -1.0  # waits are this many run times; below 0: Little's law of the queues seen
     queue_safety: float = 1.0  # alpha of HADIS 3.4: Little's wait times this
     batches: Mapping[str, int] | None = None  # variant -> the one batch size allowed; None: any that was measured
@@ -57,7 +56,8 @@ class PairPlan:
 
 def problem_of(pair: Pair, rows: Sequence[Row], seen: Observation, catalog: Catalog, setup: Setup) -> Problem:
     """The pair's problem at the demand planned for and the SLO seen; without an SLO latency has no limit."""
-    judging_ms, heavy = catalog.discriminator(pair.discriminator).latency_ms + setup.hop_ms, catalog.level(pair.heavy)
+    judging_ms = catalog.discriminator(pair.discriminator).latency_ms + (seen.hop_ms or 0.0)
+    heavy = catalog.level(pair.heavy)
     return Problem(
         light=_stage(pair.light, seen, catalog, setup),
         heavy=_stage(pair.heavy, seen, catalog, setup),

@@ -132,7 +132,7 @@ def _threshold(seen: Observation, draft: PlanProposal, chosen: Catalog) -> float
 
 def _diffserve(seen: Observation, chosen: Catalog, limit_s: float) -> Found:
     settings, pair = validate_parameters({}, diffserve.PARAMETERS), chosen.pair()
-    rows, setup = threshold_rows(chosen, pair, seen), Setup(settings["overprovision"], settings["hop_ms"])
+    rows, setup = threshold_rows(chosen, pair, seen), Setup(settings["overprovision"])
     return plain.two_stage([Offer(pair, problem_of(pair, rows, seen, chosen, setup))], limit_s)
 
 

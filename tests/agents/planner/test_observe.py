@@ -4,12 +4,13 @@ import pytest
 
 from agents.planner import observe as sources
 from agents.planner.observe import Sources
+from planner.observation.hops import ENOUGH
 from planner.observation.observation import Observation, Queue, Served, hardness_shares
 from planner.observation.reuse import ObservedHits
 from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import live_workers
 from planner.serving.decisions import SHED
-from planner.serving.ending.outcomes import completed, rejected, result_of
+from planner.serving.ending.outcomes import completed, rejected, result_of, step_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
 from schemas.messages import (
@@ -175,6 +176,16 @@ def test_the_deferral_curve_is_that_of_the_confidences_on_the_results_paths() ->
     (curve,) = after(*(a_result(n / 200) for n in range(200))).deferral
     assert (curve.level, curve.discriminator, curve.images) == ("light", "look", 200)
     assert after(a_result(None)).deferral == ()
+
+
+def test_the_time_between_two_levels_is_what_escalated_requests_take_longer_beside_the_second_wait_and_call() -> None:
+    draft = step_of(an_image(), 0.1, 0.3, "look")
+    asked = a_classified(a_request(created_ms=NOW_MS - 1170))
+    again = an_image(a_job(asked, stage=1, level="heavy", path=(draft,)))
+    ended = completed(again, None, None, reason="", by="discriminator", policy="p", now_ms=NOW_MS - 100)
+    kept = [a_result() for _ in range(ENOUGH)]  # each 170 ms sooner
+    assert after(*kept).hop_ms is None
+    assert after(*kept, *[result_of(ended)] * ENOUGH).hop_ms == 170 - draft.queue_ms - draft.generate_ms
 
 
 def test_run_times_as_served_are_those_without_loads_of_components() -> None:

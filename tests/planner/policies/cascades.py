@@ -32,7 +32,7 @@ def a_table_catalog(**changes: Any) -> Catalog:
 
 
 def seen(n_workers: int = 4, demand_rps: float = 30.0, **changes: Any) -> Observation:
-    return an_observation(n_workers, demand_rps=demand_rps, **({"slo_ms": 1000.0} | changes))
+    return an_observation(n_workers, demand_rps=demand_rps, **({"slo_ms": 1000.0, "hop_ms": 0.0} | changes))
 
 
 def planned(policy: Policy, observation: Observation, catalog: Catalog, **parameters: float) -> PlanProposal:

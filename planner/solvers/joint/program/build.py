@@ -27,7 +27,7 @@ def problem_of(
     reuse: Sequence[Level] = (),
 ) -> Problem:
     """The problem at the mean demand. `settings`: parameters of `joint`; `reuse`: reuse levels to serve with too."""
-    found = offers_of(catalog, seen, settings["hop_ms"] / 1000, reuse)
+    found = offers_of(catalog, seen, (seen.hop_ms or 0.0) / 1000, reuse)
     variants = list(catalog.variants.values())
     slo_s, workers = _slo_s(seen, variants), len(seen.workers)
     times = [{b: run_ms(v, b) / 1000 for b in v.latency_ms} for v in variants]

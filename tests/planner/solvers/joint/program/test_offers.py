@@ -116,7 +116,7 @@ def test_a_level_that_nobody_judged_counts_as_the_worst_known() -> None:
 
 
 def test_the_promises_of_a_cascade_fit_the_slo_together() -> None:
-    problem = problem_of(SEEN, in_bands(), validate_parameters({"hop_ms": 100.0}, joint.PARAMETERS))
+    problem = problem_of(dataclasses.replace(SEEN, hop_ms=100.0), in_bands(), validate_parameters({}, joint.PARAMETERS))
     light, _, heavy = ([mode.sojourn_s for mode in modes] for modes in problem.modes)
     judged = next(gate for gate in problem.gates if gate.next_level >= 0)
     left_s = problem.slo_s - judged.extra_s
