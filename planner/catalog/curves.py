@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from planner.catalog.measured import CascadeKey
 from planner.catalog.validate import is_amount, is_share, require
 
 _CORRECT = "correct the row"
@@ -41,6 +42,11 @@ class PairRow(NamedTuple):
     threshold: float | None = None  # tau: below it generated again; None: where f(t) reaches d
     refine_from_step: int | None = None  # of heavy's steps, where it begins with the draft; None: the pair's own
     quality_by_band: tuple[float | None, ...] = ()  # of hardness; None: no prompt there. (): not known apart
+    discriminator: str = ""  # that was measured with; "": the only one of the two levels
+
+    def is_of(self, key: CascadeKey) -> bool:
+        """Whether it is a setting of this cascade."""
+        return (self.light, self.heavy) == key[:2] and self.discriminator in ("", key.discriminator)
 
     @property
     def light_share(self) -> float:

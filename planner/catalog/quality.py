@@ -218,7 +218,7 @@ def _measured(catalog: Catalog, by_chance: Mapping[str, float], part: Judged) ->
     """Return the measured gain of the nearest settings of router and discriminator beyond the rule."""
     pair, straight = part.pair, by_chance.get(part.pair.heavy, 0.0)
     own = part.share + straight
-    rows = [row for row in catalog.pair_rows if (row.light, row.heavy) == (pair.light, pair.heavy)]
+    rows = [row for row in catalog.pair_rows if row.is_of(pair.key)]
     near = [
         (_nearness(row, straight / own, part.deferred), row) for row in rows if row.router_ratio * row.disc_ratio > 0
     ]

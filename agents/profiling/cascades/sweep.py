@@ -124,14 +124,15 @@ def intervals(seen: Sweep, how: Resampling) -> list[Estimate]:
 
 
 def _pairs(catalog: Catalog, levels: Sequence[str]) -> Iterator[Pair]:
-    """Quicker then slower, each by the discriminator of a cascade that the catalog offers from the quicker one."""
+    """Quicker then slower, by each discriminator that the catalog offers of both, else by one from the quicker one."""
     by_time = sorted(levels, key=lambda name: run_ms(catalog.level(name), 1))
     for at, light in enumerate(by_time):
         for heavy in by_time[at + 1 :]:
             from_light = [pair for pair in catalog.cascades if pair.light == light]
-            offered = [pair for pair in from_light if pair.heavy == heavy]
-            discriminator = next((p.discriminator for p in (*offered, *from_light, *catalog.cascades)), "")
-            yield Pair(light, heavy, discriminator)
+            offered = [pair.discriminator for pair in from_light if pair.heavy == heavy]
+            other = next((pair.discriminator for pair in (*from_light, *catalog.cascades)), "")
+            for discriminator in dict.fromkeys(offered or [other]):
+                yield Pair(light, heavy, discriminator)
 
 
 def _errors(seen: Sweep, at: int, others: Sequence[int]) -> np.ndarray:

@@ -101,6 +101,7 @@ def _row(
         threshold=setting.threshold,
         refine_from_step=setting.pair.refine_from_step,
         quality_by_band=tuple(bounded),
+        discriminator=setting.pair.discriminator,
     )
     return SweptRow(row, round(found.low, 5), round(found.high, 5), setting.prompts)
 

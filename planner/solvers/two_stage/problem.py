@@ -171,7 +171,7 @@ def by_step(catalog: Catalog, pair: Pair) -> dict[int, list[PairRow]]:
     own = next((p.refine_from_step for p in catalog.cascades if p.key == pair.key), pair.refine_from_step)
     found: dict[int, list[PairRow]] = {}
     for row in catalog.pair_rows:
-        if (row.light, row.heavy) == (pair.light, pair.heavy):
+        if row.is_of(pair.key):
             found.setdefault(own if row.refine_from_step is None else row.refine_from_step, []).append(row)
     return dict(sorted(found.items()))
 

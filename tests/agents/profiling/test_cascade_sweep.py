@@ -16,6 +16,7 @@ from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable, prompt_table
+from planner.solvers.two_stage.problem import by_step
 from streams.parsing.profile import parse
 from tests.builders import a_catalog, a_variant
 from tests.streams.parsing.test_profile import LEVEL, a_profile_file
@@ -183,6 +184,24 @@ def test_the_table_holds_only_offered_pairs_and_reads_back_from_the_profile() ->
     again = with_table(text, dataclasses.replace(table, rows=table.rows[:1]), "test.json")
     assert len(parse(again, "test.json").settings.rows) == 1  # type: ignore[union-attr]
     assert text.count('"light": "light", "heavy": "heavy"') == len(table.rows), "a row a line"
+
+
+def test_two_discriminators_of_the_same_levels_have_rows_of_their_own() -> None:
+    catalog, prompts = a_catalog_of_three(), some_prompts()
+    look, guess = catalog.pair(), catalog.pair()._replace(discriminator="guess")
+    judges = catalog.discriminators | {"guess": catalog.discriminator("look")}
+    catalog = dataclasses.replace(catalog, discriminators=judges, cascades=(look, guess))
+    confidence = np.column_stack([prompts.confidence, np.random.default_rng(3).permutation(prompts.confidence)])
+    both = dataclasses.replace(prompts, judged=(*prompts.judged, "guess: light > heavy"), confidence=confidence)
+    seen, own = swept(both, catalog), {}
+    for pair in (look, guess):
+        mine = seen.of([at for at, setting in enumerate(seen.settings) if setting.pair.key == pair.key])
+        own[pair] = {row.row for row in table_of(mine, catalog, QUICK, ABOUT).rows}
+    catalog = dataclasses.replace(catalog, pair_rows=(*own[look], *own[guess]))
+    for pair, rows in own.items():
+        assert {row for each in by_step(catalog, pair).values() for row in each} == rows
+    best, worst = (max(row.quality for row in own[pair] if row.latency_ms < 100) for pair in (look, guess))
+    assert best > worst, "at the same cost"
 
 
 def test_what_to_know_of_a_table_is_said() -> None:
