@@ -13,9 +13,10 @@ from typing import Any, Final
 from huggingface_hub import ModelCard, ModelCardData
 
 from agents.lab.family import CATALOG, VARIANTS, folder_of
-from agents.lab.training.cards.tables import figures_of, figures_table, training_table
+from agents.lab.training.cards.tables import figures_of, figures_table, training_table, with_interval
 from agents.lab.training.cards.texts import DATA, KINDS, ONE_STEP, Kind
 from planner.catalog.entries import Variant
+from planner.catalog.evidence.estimates import share_interval
 
 CARD: Final = "README.md"
 _TEMPLATE: Final = Path(__file__).parent / "card.md.jinja"
@@ -85,6 +86,7 @@ def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
         ("discriminators/*", "discriminator", "discriminator_{}"),
         ("classifiers/*", "classifier", "predictor_{}"),
         ("classifiers/rules", "rules", "rules"),
+        ("rules", "rules", "rules"),
         ("scorer", "scorer", "scorer"),
         ("safety/*", "safety", "safety_{}"),
     ):
@@ -102,6 +104,7 @@ def card(subject: Subject, sources: Sources) -> ModelCard:
         template_path=str(_TEMPLATE),
         title=kind.title.format(name=subject.name),
         what=kind.what,
+        chance=" ".join(_against_chance(subject, sources)),
         use=kind.use.format(name=subject.name, steps=shown.steps, guidance=shown.guidance),
         data=DATA,
         trained=training_table(sources.notes, subject.trainings),
@@ -109,6 +112,31 @@ def card(subject: Subject, sources: Sources) -> ModelCard:
         limits=f"{kind.limits}\n{ONE_STEP}" if kind is KINDS["pipeline"] and shown.steps == 1 else kind.limits,
     )
     return written
+
+
+def _against_chance(subject: Subject, sources: Sources) -> Iterator[str]:
+    """Say whether a judge was shown to beat chance: n, value and 95 % interval; nothing of what is no judge."""
+    judges = sources.evaluated.get(subject.kind.measured, {})
+    if interval := judges.get(subject.name, {}).get("ci"):
+        verdict = "Better than chance" if interval[0] > 0 else "Not shown to be better than chance"
+        own, best = (judges[name] for name in (subject.name, _best(judges)))
+        beside = "" if own is best else f"; `{_best(judges)}` recovers {with_interval(best['recovery_at_half'], None)}"
+        yield (
+            f"{verdict} on {sources.evaluated['prompts']} fresh prompts: with half of them on heavy it recovers\n"
+            f"{with_interval(own['recovery_at_half'], interval)} of what an oracle gains over a random choice{beside}."
+        )
+    if classes := sources.notes.get(subject.trainings[-1], {}).get("classes"):
+        right, prompts, most = classes["accuracy"], classes["prompts"], classes["majority"]
+        low, high = share_interval(right, prompts)
+        verdict = "more" if low > most else "fewer" if high < most else "not shown to be more"
+        yield (
+            f"Its class is right on {with_interval(right, (low, high))} of {prompts} held-out prompts,\n{verdict}"
+            f" than the commonest class alone: {with_interval(most, None)}."
+        )
+
+
+def _best(judges: Mapping[str, Any]) -> str:
+    return max(judges, key=lambda name: judges[name].get("recovery_at_half", 0.0))
 
 
 def _measured(subject: Subject, sources: Sources) -> Iterator[str]:

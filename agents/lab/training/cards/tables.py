@@ -74,18 +74,18 @@ def flattened(figures: Mapping[str, Any], path: str = "") -> dict[str, str]:
         name = f"{path}{MEANINGS.get(key, key.replace('_', ' '))}"
         if isinstance(value, Mapping):
             if set(value) <= {"value", "ci", "prompts"}:
-                out[name] = _with_interval(value.get("value"), value.get("ci"))
+                out[name] = with_interval(value.get("value"), value.get("ci"))
             else:
                 out |= flattened(value, f"{name} ")
         elif isinstance(value, list) and value and all(isinstance(v, Mapping) and "value" in v for v in value):
-            out |= {f"{name} {at}": _with_interval(v["value"], v.get("ci")) for at, v in enumerate(value, start=1)}
+            out |= {f"{name} {at}": with_interval(v["value"], v.get("ci")) for at, v in enumerate(value, start=1)}
         elif isinstance(value, int | float) and not isinstance(value, bool):
             plain = figures.get("ci") if key in _INTERVALS["ci"] else None
-            out[name] = _with_interval(value, figures.get(f"{key}_ci", plain))
+            out[name] = with_interval(value, figures.get(f"{key}_ci", plain))
     return out
 
 
-def _with_interval(value: float | None, interval: Sequence[float | None] | None) -> str:
+def with_interval(value: float | None, interval: Sequence[float | None] | None) -> str:
     if value is None:
         return "not measured"
     shown = _cell(value)

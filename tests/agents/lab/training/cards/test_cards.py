@@ -108,6 +108,34 @@ def test_the_quick_decoder_is_told_where_it_is_used_and_nowhere_else(models: Pat
     assert all("quick_decoder" not in card(models, name) for name in ("heavy", "chalk"))
 
 
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        (
+            [0.002, 0.07],
+            "Better than chance on 1000 fresh prompts: with half of them on heavy it recovers\n0.04 [0.0",
+        ),
+        ([-0.01, 0.09], "Not shown to be better than chance on 1000 fresh prompts"),
+    ],
+)
+def test_a_judge_s_card_says_with_n_and_interval_whether_it_beats_chance(
+    models: Path, interval: list[float], verdict: str
+) -> None:
+    judges = {"look": {"recovery_at_half": 0.04, "ci": interval}, "best": {"recovery_at_half": 0.5, "ci": [0.4, 0.6]}}
+    classes = {"accuracy": 0.275, "prompts": 320, "majority": 0.4125}
+    measured(models)
+    (models / "evaluate.json").write_text(json.dumps({**EVALUATED, "discriminators": judges}))
+    (models / "training.json").write_text(json.dumps({**NOTES, "predictor_models": {"classes": classes}}))
+    text = card(models, "discriminators/look")
+    assert verdict in text
+    assert "; `best` recovers 0.5." in text
+    text = card(models, "classifiers/models")
+    assert (
+        "right on 0.275 [0.229, 0.326] of 320 held-out prompts,\nfewer than the commonest class alone: 0.412." in text
+    )
+    assert "chance" not in card(models, "heavy") + card(models, "scorer")
+
+
 @pytest.mark.parametrize("folder", ["light", "heavy"])
 def test_the_example_paints_as_the_catalog_says(models: Path, folder: str) -> None:
     variant = next(variant for variant in VARIANTS.values() if folder_of(variant).name == folder)
