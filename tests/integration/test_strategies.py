@@ -11,15 +11,11 @@ import json
 import os
 import pathlib
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
-from agents.commands.plan import plan as plan_command
 from planner.catalog.entries import reuse_step, variant_of
 from replay.local.processes import RoleProcess
 from schemas.ids import new_request_id
@@ -34,6 +30,7 @@ from streams.operator.explain import steps_of
 from streams.settings import Settings, load
 from streams.vectors.lite import vectors_home
 from streams.vectors.open import collection_of
+from tests.integration.load import Load, order
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import ask
 
@@ -49,7 +46,6 @@ VARIANTS = ("light", "heavy")
 # margin of 1.05 * 1.5 more than one light and one heavy worker generate. The least such: a backlog takes its time.
 RATE = 2.8
 SURGE = 12.0  # more than they do from step 6
-BEHIND_S = 1.0  # that a machine which stood still catches up with
 STEPS = 8
 PATIENT = """
 import functools
@@ -119,33 +115,6 @@ folder = "models/classifiers/reuse"
 strategy = "reuse"
 levels = ["heavy~k6", "heavy~k4", "heavy~k2", "heavy"]
 """
-
-
-class Load:
-    """Asks for images at a rate, from a thread of its own, until it is closed."""
-
-    def __init__(self, pipeline: "Fleet") -> None:
-        self._pipeline = pipeline
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
-        self.rate = RATE
-        self.ids: list[str] = []
-
-    def start(self) -> "Load":
-        self._thread.start()
-        return self
-
-    def _run(self) -> None:
-        due_s = time.monotonic()
-        for prompt in itertools.cycle(PROMPTS):
-            due_s = max(due_s + 1 / self.rate, time.monotonic() - BEHIND_S)
-            if self._stopping.wait(max(0.0, due_s - time.monotonic())):
-                return
-            self.ids.append(self._pipeline.ask(prompt))
-
-    def close(self) -> None:
-        self._stopping.set()
-        self._thread.join()
 
 
 class Fleet(Pipeline):
@@ -291,7 +260,7 @@ def fleet(running: Fleet) -> Fleet:
 
 @contextlib.contextmanager
 def asking(fleet: Fleet) -> Iterator[Load]:
-    load = Load(fleet).start()
+    load = Load(fleet.ask, PROMPTS, RATE).start()
     try:
         yield load
     finally:
@@ -406,18 +375,13 @@ def test_a_fleet_that_the_deepest_level_cannot_save_asks_for_more_workers(fleet:
 @contextlib.contextmanager
 def pinned(fleet: Fleet, policy: str) -> Iterator[Plan]:
     """The first plan of a policy that an operator has pinned, once workers obey it."""
-    say(fleet.settings, "pin", policy)
+    order(fleet.settings, "pin", policy)
     try:
         fleet.until(lambda: fleet.plans[-1][1].policy == policy, f"a plan of {policy}")
         fleet.until(fleet.is_ready, f"workers that obey {policy}")
         yield fleet.plans[-1][1]
     finally:
-        say(fleet.settings, "unpin")
-
-
-def say(settings: Settings, *arguments: str) -> None:
-    done = CliRunner().invoke(plan_command, list(arguments), obj=lambda: settings, catch_exceptions=False)
-    assert done.exit_code == 0, done.output
+        order(fleet.settings, "unpin")
 
 
 def test_nirvana_begins_as_far_along_as_the_neighbour_is_similar_on_the_best_model_alone(fleet: Fleet) -> None:
