@@ -78,19 +78,22 @@ assert "guidance_rescale" in OPTIONS and "`guidance_rescale`" in table()
 
 ENGINE = """
 import dataclasses
-from agents.engines import GenerationTask, open_engine
+from agents.engines.families import call_arguments
 from planner.catalog.options import resolve_options
 from schemas.messages import GenerateOptions
-from streams import catalogs
+from tests.builders import a_variant
 
-heavy = catalogs.load("tiny", "").level("heavy")
-heavy = dataclasses.replace(heavy, honours=(*heavy.honours, "guidance_rescale"))
-engine, task = open_engine("diffusers", heavy, 1), GenerationTask(request_id="r", prompt="a red heart", seed=3)
+class Pipeline:
+    unet = object()
+    def __call__(self, prompt, num_inference_steps, guidance_scale, guidance_rescale=0.0, callback_on_step_end=None):
+        raise NotImplementedError
+
+heavy = a_variant(name="heavy", honours=("guidance_rescale",))
 plain, other = (
-    engine.generate([task], resolve_options(options, heavy), lambda: False).images[0].tobytes()
+    call_arguments(Pipeline(), resolve_options(options, heavy), lambda *_: {}, ends_guidance=False)
     for options in (GenerateOptions(), GenerateOptions(guidance_rescale=0.7))
 )
-assert plain != other
+assert "guidance_rescale" not in plain and other["guidance_rescale"] == 0.7, (plain, other)
 """
 
 
@@ -155,8 +158,7 @@ def test_an_option_that_is_declared_is_at_every_door(copy: pathlib.Path) -> None
     run(copy, "-c", DOORS)
 
 
-@pytest.mark.torch
-def test_an_option_that_is_declared_reaches_the_engine(copy: pathlib.Path) -> None:
+def test_an_option_that_is_declared_is_an_argument_of_a_pipeline_that_takes_it(copy: pathlib.Path) -> None:
     run(copy, "-c", ENGINE)
 
 
