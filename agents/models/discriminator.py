@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import torch
 
-from agents.models.judges import embedding, prompt_aware, real
+from agents.models.judges import embedding, pixels, prompt_aware, real
 from agents.models.saved import Saved
 
 
@@ -26,6 +26,7 @@ class ImageCheck(Protocol):
 
 KINDS: Final[Mapping[str, Callable[[Saved], ImageCheck]]] = {
     "look": prompt_aware.PromptAware.load,  # image and prompt: does the image show what the prompt states?
+    "pixels": pixels.Pixels.load,  # image and prompt, from scratch: for anybody's models
     "real": real.Real.load,  # the image alone: could it be a real one? DiffServe 3.2
     "embedding": embedding.Embedding.load,  # the same from a frozen embedding: HADIS 3.3
 }

@@ -15,6 +15,7 @@ from agents.lab.world import captions, renderer, scenes
 from agents.lab.world.scene import Scene
 from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
+from agents.models.judges.pixels import Network, Pixels
 from agents.models.judges.prompt_aware import Judge, PromptAware
 from agents.models.judges.real import EfficientNet, Real
 from agents.models.prompt_encoder import PromptEncoder
@@ -47,6 +48,8 @@ def an_examiner(kind: str) -> Trained:
     torch.manual_seed(2)
     if kind == "look":
         return PromptAware(an_encoder(), CaptionReader(), Judge())
+    if kind == "pixels":
+        return Pixels(Network())
     return Real(EfficientNet()) if kind == "real" else Embedding(ImageTower(), Head())
 
 
