@@ -126,10 +126,10 @@ def missing_models(catalog: Catalog, engine: str) -> list[str]:
     `engine` is `worker.engine`: the one that replaces the catalog's, or "".
     """
     variants = [v for v in catalog.served.values() if (engine or v.engine) == "diffusers"]
-    learned = [d for d in catalog.discriminators.values() if d.engine == "learned"]
     wanted = [(f"variant {v.name}", v.model) for v in variants]
     wanted += [(each.id, each.source) for v in variants for each in v.components]
-    wanted += [(f"discriminator {d.name}", d.folder) for d in learned]
+    judges = catalog.discriminators.values()
+    wanted += [(f"discriminator {d.name}", d.folder or d.model) for d in judges if d.folder or d.model]
     return [f"{who}: {folder}" for who, folder in wanted if is_missing(folder)]
 
 

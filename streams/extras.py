@@ -17,6 +17,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
         "worker",
     ),
     **dict.fromkeys(("cache_dit", "torchao"), "acceleration"),
+    **dict.fromkeys(("timm", "torchvision"), "judges"),
     **dict.fromkeys(("grpc", "pymilvus"), "reuse"),
     **dict.fromkeys(("boto3", "botocore"), "s3"),
     **dict.fromkeys(("matplotlib", "scipy", "tomlkit"), "reports"),
@@ -71,5 +72,5 @@ def _of_classifiers(_settings: "Settings", catalog: "Catalog") -> tuple[str, ...
 
 
 def _of_discriminators(_settings: "Settings", catalog: "Catalog") -> tuple[str, ...]:
-    is_learned = any(each.engine == "learned" for each in catalog.discriminators.values())
-    return ("torch", "transformers") if is_learned else ()
+    has_model = any(each.folder or each.model for each in catalog.discriminators.values())
+    return ("torch", "transformers") if has_model else ()

@@ -129,12 +129,14 @@ def a_variant(**changes: Any) -> Variant:
 
 
 def a_discriminator(**changes: Any) -> Discriminator:
-    """Its deferral curve is f(t) = t."""
+    """Its deferral curve is f(t) = t; a number as `latency_ms` is that of one image."""
     values: dict[str, Any] = {
         "name": "look", "engine": "profile", "folder": "", "threshold": 0.3,
         "deferral": (DeferralPoint(0.0, 0.0), DeferralPoint(1.0, 1.0)), "latency_ms": 1.0,
     }  # fmt: skip
-    return Discriminator(**(values | changes))
+    wanted = values | changes
+    times = wanted["latency_ms"]
+    return Discriminator(**(wanted | {"latency_ms": times if isinstance(times, dict) else {1: times}}))
 
 
 def a_catalog(**changes: Any) -> Catalog:

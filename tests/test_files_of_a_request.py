@@ -9,12 +9,12 @@ import asyncio
 import json
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from PIL import Image
+import numpy as np
 
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
@@ -67,8 +67,8 @@ class Judge:
 class Scorer:
     """Trusts no draft."""
 
-    def score(self, request: GenerateRequest, image: Image.Image) -> float:  # noqa: ARG002  the port's names
-        return 0.2
+    def score(self, requests: Sequence[GenerateRequest], images: Sequence[np.ndarray]) -> list[float]:  # noqa: ARG002  the port's names
+        return [0.2] * len(requests)
 
 
 @contextmanager

@@ -7,14 +7,17 @@ import asyncio
 import dataclasses
 import io
 import logging
+import math
 import time
 from collections.abc import Container, Mapping, Sequence
 from typing import assert_never
 
+import numpy as np
 from PIL import Image
 
 from agents.discriminator.fact_sample import FactSample
 from agents.discriminator.scorers import Scorer
+from agents.judges import JudgeAway, JudgeFailed
 from agents.router.dispatcher import Dispatcher, FleetLoads
 from agents.runtime.records import event_record, outcome_record, refused
 from agents.runtime.views import PlanView
@@ -146,6 +149,14 @@ class Discriminator:
             confidence = await asyncio.to_thread(self._score, image, self._scorers[discriminator])
         except StoreUnavailable:
             return self.logic.on_away(ask)
+        except JudgeAway as error:
+            metrics.FALLBACKS.labels(self.role, "judge-away").inc()
+            log.warning("%s; its images wait", error)
+            return self.logic.on_away(ask)
+        except JudgeFailed as error:
+            metrics.FALLBACKS.labels(self.role, "judge-failed").inc()
+            log.warning("%s; the image counts as not good enough", error)
+            confidence = math.nan
         except Unreadable as error:
             return self.logic.on_unreadable(ask, error, image.stored_ms, now_ms())
         metrics.SCORING_SECONDS.labels(discriminator).observe(time.monotonic() - begun_s)
@@ -157,11 +168,8 @@ class Discriminator:
     def _score(self, image: ImageGenerated, scorer: Scorer) -> float:
         """Return the confidence in the worst of a job's images; nothing is scored before all of them are there."""
         data = [self._store.get(each.uri) for each in (image.image, *image.more)]
-        return min(self._score_one(each, image, scorer) for each in data)
-
-    def _score_one(self, data: bytes, image: ImageGenerated, scorer: Scorer) -> float:
-        with Image.open(io.BytesIO(data)) as opened:
-            return scorer.score(image.job.classified.request, opened.convert("RGB"))
+        images = [_pixels(each) for each in data]
+        return _worst(scorer.score([image.job.classified.request] * len(images), images))
 
     def _completed(self, end: End[ImageGenerated], record: Incoming) -> Outgoing:
         image, decision, at_ms = end.image, end.decision, now_ms()
@@ -205,3 +213,14 @@ class Discriminator:
         """An image that cannot be judged at all ends its request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
+
+
+def _pixels(data: bytes) -> np.ndarray:
+    """Return an image as uint8 [h, w, 3]."""
+    with Image.open(io.BytesIO(data)) as opened:
+        return np.asarray(opened.convert("RGB"))
+
+
+def _worst(confidences: Sequence[float]) -> float:
+    """Return the lowest; NaN, which counts as no confidence at all, goes before any."""
+    return min(confidences, key=lambda each: -1.0 if math.isnan(each) else each)

@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from PIL.Image import Image
@@ -310,6 +311,12 @@ def model_source(model: str) -> str:
         todo = "check the catalog" if MODELS.exists() else "check the catalog, or pip install pochade-tiny"
         raise EngineFailed(f"model folder {model!r} does not exist (looked in {shipped} and here): {todo}")
     return str(shipped) if shipped.exists() else model
+
+
+def revised(named: str) -> tuple[str, str | None]:
+    """A hub id and the commit, tag or branch after its `@`; a folder, and a name without one, as it is with None."""
+    name, at, revision = named.partition("@")
+    return (name, revision) if at and revision and not Path(named).exists() else (named, None)
 
 
 def on_device(variant: Variant, device: str) -> Variant:

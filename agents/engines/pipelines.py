@@ -14,7 +14,7 @@ from diffusers import DiffusionPipeline
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from agents.engines import EngineFailed, model_source
+from agents.engines import EngineFailed, model_source, revised
 from agents.engines.accelerating import accelerate
 from agents.engines.families import PARTS
 from agents.engines.low_rank import Applied, FusedWeights, combination, networks_of, read_adapter
@@ -149,12 +149,6 @@ def _precision_of(file: pathlib.Path) -> torch.dtype | None:
         names = opened.keys()
         kinds = (_DTYPES.get(opened.get_slice(name).get_dtype()) for name in names)
         return next((kind for kind in kinds if kind is not None), None)
-
-
-def revised(named: str) -> tuple[str, str | None]:
-    """A hub id and the commit, tag or branch after its `@`; a folder, and a name without one, as it is with None."""
-    name, at, revision = named.partition("@")
-    return (name, revision) if at and revision and not pathlib.Path(named).exists() else (named, None)
 
 
 def _of_single_file(source: str, loading: Loading, dtype: torch.dtype, parts: Mapping[str, Any]) -> Any:

@@ -6,9 +6,11 @@ and scores are kept.
 
 import io
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 from PIL import Image
 
 from agents.discriminator.scorers import Scorer
@@ -165,7 +167,8 @@ class IndexWriter:
         request = GenerateRequest(request_id=result.request_id, prompt=result.prompt, created_ms=result.ended_ms)
         try:
             with Image.open(io.BytesIO(self._store.get(image.uri))) as opened:
-                return self._scorers[discriminator].score(request, opened.convert("RGB"))
+                (confidence,) = self._scorers[discriminator].score([request], [np.asarray(opened.convert("RGB"))])
+                return None if math.isnan(confidence) else confidence
         except StoreUnavailable:
             raise
         except Exception as error:  # gone, broken, or whatever a model raises over it

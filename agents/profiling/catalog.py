@@ -24,7 +24,9 @@ def relocated(catalog: Catalog, models: Path) -> Catalog:
     return replace(
         catalog,
         variants={name: replace(v, model=moved(v.model)) for name, v in catalog.variants.items()},
-        discriminators={name: replace(d, folder=moved(d.folder)) for name, d in catalog.discriminators.items()},
+        discriminators={
+            name: replace(d, folder=moved(d.folder), model=moved(d.model)) for name, d in catalog.discriminators.items()
+        },
         classifiers={name: replace(c, folder=moved(c.folder)) for name, c in catalog.classifiers.items()},
     )
 
@@ -102,26 +104,26 @@ def _set_step(cascades: Any, measured: CascadeProfile) -> None:
 
 def _figures(profile: Profile) -> Mapping[str, dict[str, dict[str, Any]]]:
     """Kind of table -> name -> field -> value."""
-    return {
-        "variants": {name: _variant(level) for name, level in profile.levels.items()},
-        "discriminators": {
-            cascade.discriminator: {"deferral": _curve(cascade), "latency_ms": round(cascade.latency_ms, 2)}
-            for cascade in reversed(profile.cascades)  # of several on one discriminator the first counts
-            if cascade.deferral
-        },
+    judges: dict[str, dict[str, Any]] = {
+        cascade.discriminator: {"deferral": _curve(cascade)}
+        for cascade in reversed(profile.cascades)  # of several on one discriminator the first counts
+        if cascade.deferral
     }
+    for name, times in profile.judging_ms.items():
+        judges.setdefault(name, {})["latency_ms"] = _latencies(times)
+    return {"variants": {name: _variant(level) for name, level in profile.levels.items()}, "discriminators": judges}
 
 
 def _variant(level: LevelProfile) -> dict[str, Any]:
     load_ms = level.load_ms if level.disk_load_ms is None else level.disk_load_ms
-    fields: dict[str, Any] = {"latency_ms": _latencies(level), "load_ms": round(load_ms)}
+    fields: dict[str, Any] = {"latency_ms": _latencies(level.latency_ms), "load_ms": round(load_ms)}
     return fields if level.quality is None else fields | {"quality": round(level.quality, 4)}
 
 
-def _latencies(level: LevelProfile) -> InlineTable:
+def _latencies(latency_ms: Mapping[int, float]) -> InlineTable:
     """One line; a larger batch that was measured quicker by chance is given the smaller one's time."""
-    table, batches = tomlkit.inline_table(), sorted(level.latency_ms)
-    grown = accumulate((level.latency_ms[batch] for batch in batches), max)
+    table, batches = tomlkit.inline_table(), sorted(latency_ms)
+    grown = accumulate((latency_ms[batch] for batch in batches), max)
     for batch, ms in zip(batches, grown, strict=True):
         table.add(str(batch), float(f"{ms:.4g}"))
     return table

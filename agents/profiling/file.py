@@ -37,6 +37,7 @@ def profile_of(wanted: Wanted, found: Found) -> Profile:
         },
         cascades=tuple(_cascade(cascade, found.hardness) for cascade in found.cascades),
         reuse={level: _starts(swept, found.hardness) for level, swept in found.reuse.items()},
+        judging_ms={n: {batch: round(ms, 3) for batch, ms in times.items()} for n, times in found.judging_ms.items()},
     )
 
 

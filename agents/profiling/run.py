@@ -13,7 +13,7 @@ from agents.profiling.classes import classes_by_strategy
 from agents.profiling.generation.orders import GeneratedImages, Order, StoredImages
 from agents.profiling.generation.pool import GenerationPool, work_ms
 from agents.profiling.generation.quality import CLIP, FACTS
-from agents.profiling.generation.rankers import Rankers, find, per_prompt_ms
+from agents.profiling.generation.rankers import JUDGED, Rankers, find, judging_ms, per_prompt_ms, runs_on_cpu
 from agents.profiling.generation.sweeps import nearest, order, refinement_orders, step_shares, steps_to_try, sweep
 from agents.profiling.profiling import NOTHING, Besides
 from agents.profiling.rounds import ROUNDS, Measured, time_levels
@@ -21,6 +21,7 @@ from agents.profiling.seeded_prompts import SeededPrompts
 from agents.profiling.statistics.intervals import Resampling
 from agents.profiling.statistics.sweeps import Sweep, choose_k
 from planner.catalog.entries import Variant
+from planner.catalog.judges import PROFILE
 from planner.catalog.model import Catalog, Pair
 
 SWEPT = 300  # prompts that are generated from every step, unless more are asked for
@@ -78,6 +79,7 @@ class Found:
     hardness: np.ndarray  # [n]
     missing: tuple[str, ...]
     classes: Mapping[str, np.ndarray] = field(default_factory=dict)  # strategy -> predicted class, str [n]
+    judging_ms: Mapping[str, dict[int, float]] = field(default_factory=dict)  # discriminator -> images -> ms
 
 
 def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
@@ -120,7 +122,22 @@ class _Study:
             hardness=self._hardness,
             missing=tuple(dict.fromkeys([*wanted.left_out, *self._rankers.missing])),
             classes=self._classes,
+            judging_ms=self._judging_ms(),
         )
+
+    def _judging_ms(self) -> dict[str, dict[int, float]]:
+        """Time each discriminator of the catalog on noise of the size of its images; what cannot judge is left out."""
+        catalog, found = self._wanted.catalog, {}
+        noise = np.random.default_rng(self._wanted.seed)
+        for name, entry in catalog.discriminators.items():
+            if entry.engine == PROFILE or name not in self._rankers.discriminators:
+                continue
+            level = next((catalog.level(pair.light) for pair in self._pairs if pair.discriminator == name), None)
+            size = level or catalog.cheapest()
+            images = [noise.integers(0, 256, (size.height, size.width, 3), np.uint8) for _ in range(JUDGED[-1])]
+            judge = self._rankers.discriminators[name]
+            found[name] = judging_ms(judge, images, self._wanted.asked.prompts, by_cpu=runs_on_cpu(entry))
+        return found
 
     def _order(self, variant: Variant, asked: SeededPrompts) -> Order:
         return order(variant, asked, judged_by=self._wanted.judge_of(variant), threads=self._wanted.threads)

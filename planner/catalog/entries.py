@@ -14,19 +14,18 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from planner.catalog.components import BASE, Component, Offer
+from planner.catalog.judges import Judge
 from planner.catalog.option_limits import OPTIONS
 from planner.catalog.server import Server
-from planner.catalog.validate import is_amount, is_share, require
+from planner.catalog.validate import check_device, is_amount, is_share, require
 from schemas.errors import Unknown
 
 HONOURABLE = tuple(name for name, each in OPTIONS.items() if each.about.honoured)  # options that a level may follow
-DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 DTYPES = ("", "float32", "float16", "bfloat16")
 QUANTIZATIONS = ("", "int8", "float8")
 OFFLOADS = ("", "model", "sequential")
 REUSE_SUFFIX = re.compile(r"k[1-9][0-9]{0,3}")
 WEIGHTS = re.compile(r".+\.safetensors")
-DISCRIMINATOR_ENGINES = ("learned", "profile")
 CLASSIFIER_ENGINES: Final = ("rules", "learned")
 TOLERANCE: Final = 0.9  # of the best level's quality. Source: ARGUS 3.2
 
@@ -62,8 +61,7 @@ class Loading:
     compile: bool = False  # whether the denoiser runs as code that torch.compile makes when the model is loaded
 
     def __post_init__(self) -> None:
-        is_device = DEVICE.fullmatch(self.device) is not None
-        require(is_device, "device", self.device, "cpu, mps, cuda or cuda:N", "correct it, or omit it")
+        check_device(self.device)
         require(self.dtype in DTYPES, "dtype", self.dtype, "one of " + ", ".join(DTYPES[1:]), "correct it, or omit it")
         offloads = self.offload in OFFLOADS
         require(offloads, "offload", self.offload, "one of " + ", ".join(OFFLOADS[1:]), "correct it, or omit it")
@@ -130,7 +128,9 @@ class Variant:
         require(readable or not self.adapters, f"{where} adapters", self.adapters, beside, "choose one")
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
-        self._check_latencies(f"{where} latency_ms")
+        for batch, ms in self.latency_ms.items():
+            require(ms > 0, f"{where} latency_ms at {batch}", ms, "> 0", "measure again")
+        check_latencies(self.latency_ms, f"{where} latency_ms")
         if self.server is not None:
             self.server.check(where, self.honours, (*self.bases, *self.adapters, *self.controls))
         has_server = self.server is not None or self.engine != "openai"
@@ -153,13 +153,15 @@ class Variant:
             raise Unknown("base", name, known)
         return known[name]
 
-    def _check_latencies(self, where: str) -> None:
-        require(1 in self.latency_ms, where, self.latency_ms, "measured at batch size 1", "add `1 = ...`")
-        for batch, ms in self.latency_ms.items():
-            require(batch >= 1, where, batch, "for batch sizes >= 1", "remove it")
-            require(is_amount(ms) and ms > 0, f"{where} at {batch}", ms, "> 0", "measure again")
-        times = [self.latency_ms[batch] for batch in sorted(self.latency_ms)]
-        require(times == sorted(times), where, self.latency_ms, "growing with the batch size", "measure again")
+
+def check_latencies(latency_ms: Mapping[int, float], where: str) -> None:
+    """Raise InvalidCatalog unless times by batch size are possible: of batch 1 too, and growing."""
+    require(1 in latency_ms, where, latency_ms, "measured at batch size 1", "add `1 = ...`")
+    for batch, ms in latency_ms.items():
+        require(batch >= 1, where, batch, "for batch sizes >= 1", "remove it")
+        require(is_amount(ms), f"{where} at {batch}", ms, ">= 0", "measure again")
+    times = [latency_ms[batch] for batch in sorted(latency_ms)]
+    require(times == sorted(times), where, latency_ms, "growing with the batch size", "measure again")
 
 
 def run_ms(variant: Variant, batch: int, refine_from_step: int = 0) -> float:
@@ -199,30 +201,30 @@ class DeferralPoint(NamedTuple):
 Curve = tuple[DeferralPoint, ...]  # thresholds ascending
 
 
-@dataclass(frozen=True)
-class Discriminator:
-    """A model that scores the images of a cascade's first level. Refuses impossible values."""
+@dataclass(frozen=True, kw_only=True)
+class Discriminator(Judge):
+    """A judge of the images of a cascade's first level. Refuses impossible values."""
 
-    name: str
-    engine: str  # "learned" | "profile"
-    folder: str  # relative to infra/; "" for profile
     threshold: float  # default, [0, 1]
     deferral: tuple[DeferralPoint, ...]  # thresholds ascending; f(0) = 0 and f(1) = 1 always hold
-    latency_ms: float  # one image
+    latency_ms: dict[int, float]  # images in a batch -> ms of judging it; 1 must be there
     hardness_correlation: float = (
         0.0  # of an image's confidence with its prompt's hardness, by ranks; drawn in simulations
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         where = f"discriminator {self.name!r}:"
         correlation = self.hardness_correlation
         require(-1 <= correlation <= 1, f"{where} hardness_correlation", correlation, "in [-1, 1]", "measure again")
-        if self.engine not in DISCRIMINATOR_ENGINES:
-            raise Unknown("engine", self.engine, DISCRIMINATOR_ENGINES)
-        require(bool(self.folder) or self.engine == "profile", f"{where} folder", self.folder, "named", "give a folder")
         require(is_share(self.threshold), f"{where} threshold", self.threshold, "in [0, 1]", "correct it")
-        require(is_amount(self.latency_ms), f"{where} latency_ms", self.latency_ms, ">= 0", "measure again")
+        check_latencies(self.latency_ms, f"{where} latency_ms")
         self._check_curve(f"{where} deferral")
+
+    @property
+    def judging_ms(self) -> float:
+        """Milliseconds of judging one image."""
+        return self.latency_ms[1]
 
     def _check_curve(self, where: str) -> None:
         for point in self.deferral:

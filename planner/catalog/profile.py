@@ -106,6 +106,7 @@ class Profile:
         default_factory=dict
     )  # level -> approximate caching of it on a stream of requests
     guarantees: tuple[Guarantee, ...] = ()  # of what discriminators keep, and of the images of whole levels
+    judging_ms: dict[str, dict[int, float]] = field(default_factory=dict)  # discriminator -> images in a batch -> ms
 
     def band(self, hardness: float) -> int:
         """Return the band of a hardness in [0, 1]; a bound belongs to the band above it, 1 to the last."""
@@ -130,6 +131,10 @@ def check_profile(profile: Profile, where: str) -> None:
     if profile.settings:
         check_swept(profile.settings, f"{where}: settings", pieces)
     check_guarantees(profile.guarantees, where)
+    for name, times in profile.judging_ms.items():
+        for batch, ms in times.items():
+            possible = batch >= 1 and is_amount(ms) and 1 in times
+            require(possible, f"{where}: judging_ms.{name}", times, ">= 0 by batch size, of 1 too", REMEASURE)
     for name, cached in profile.caching.items():
         check_caching(cached, f"{where}: caching.{name}")
 

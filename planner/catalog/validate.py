@@ -1,8 +1,11 @@
 """Validates values of catalogs, profiles and observations: an error says what, the value, the limit, what to do."""
 
 import math
+import re
 
 from schemas.errors import PochadeError
+
+DEVICE = re.compile(r"|cpu|mps|cuda(:\d+)?")
 
 
 class InvalidCatalog(PochadeError):
@@ -23,3 +26,9 @@ def is_amount(value: float) -> bool:
 def is_share(value: float) -> bool:
     """Whether a value lies in [0, 1]; NaN does not."""
     return 0 <= value <= 1
+
+
+def check_device(device: str) -> None:
+    """Raise InvalidCatalog for what is no name of a device; "" leaves the choice."""
+    is_device = DEVICE.fullmatch(device) is not None
+    require(is_device, "device", device, "cpu, mps, cuda or cuda:N", "correct it, or omit it")

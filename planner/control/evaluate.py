@@ -155,7 +155,7 @@ def _way_ms(level: str, proposal: PlanProposal, seen: Observation, catalog: Cata
     cascade = next((c for c in proposal.cascades if c.level == level and c.threshold > 0), None)
     if cascade is None:
         return own_ms
-    judging_ms = catalog.discriminator(cascade.discriminator).latency_ms
+    judging_ms = catalog.discriminator(cascade.discriminator).judging_ms
     return own_ms + judging_ms + _way_ms(cascade.next_level, proposal, seen, catalog)
 
 

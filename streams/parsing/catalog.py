@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from planner.catalog.components import ADAPTER, BASE, CONTROL, Component
 from planner.catalog.curves import CascadeCurves, PairRow, SharePoint
-from planner.catalog.engines import CHAOS, ENGINES
+from planner.catalog.engines import CHAOS, ENGINES, check_judge
 from planner.catalog.entries import Classifier, Discriminator, Variant
 from planner.catalog.measured import Start
 from planner.catalog.model import Catalog, Cut, Pair
@@ -86,6 +86,8 @@ def parse(text: str, name: str) -> Catalog:
     for variant in variants.values():
         ENGINES.check(variant.engine)
         require(variant.engine != CHAOS, f"{where}: engine", CHAOS, "one that serves", "set worker.engine, for tests")
+    for discriminator in file.discriminators.values():
+        check_judge(discriminator)
     return Catalog(
         name=name,
         variants={each: variant for each, variant in variants.items() if not variant.on_request},
@@ -142,8 +144,13 @@ def _in_full(root: Mapping[str, Any], where: str) -> dict[str, Any]:
     for name, table in whole["variants"].items() if isinstance(whole.get("variants"), dict) else ():
         own = isinstance(table, dict) and "components" in table
         require(not own, f"{where}: variants.{name}.components", "given", "left out", "list bases, adapters, controls")
-    for name, table in whole["variants"].items() if isinstance(whole.get("variants"), dict) else ():
-        check_batch_sizes(table, "latency_ms", f"{where}: variants.{name}")
+    judges = whole["discriminators"] if isinstance(whole.get("discriminators"), dict) else {}
+    for name, table in judges.items():
+        if isinstance(table, dict) and isinstance(table.get("latency_ms"), int | float):
+            judges[name] = {**table, "latency_ms": {"1": table["latency_ms"]}}  # of one image
+    for kind in ("variants", "discriminators"):
+        for name, table in whole[kind].items() if isinstance(whole.get(kind), dict) else ():
+            check_batch_sizes(table, "latency_ms", f"{where}: {kind}.{name}")
     if isinstance(root.get("cascades"), list):
         whole["cascades"] = [_with_ends(table, f"{where}: cascades[{at}]") for at, table in enumerate(root["cascades"])]
     return whole

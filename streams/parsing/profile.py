@@ -27,6 +27,8 @@ def parse(text: str, file: str) -> Profile:
         only(root, (*_PROVENANCE, *names_of(Profile)), where)
         root = {key: value for key, value in root.items() if key not in _PROVENANCE}
         _check_batches(root.get("levels"), f"{where}: levels")
+        for name in root["judging_ms"] if isinstance(root.get("judging_ms"), dict) else ():
+            check_batch_sizes(root["judging_ms"], name, f"{where}: judging_ms")
         if isinstance(root.get("settings"), dict):
             root["settings"] = _nested(root["settings"], f"{where}: settings")
     profile = read(Profile, root, source)

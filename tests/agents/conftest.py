@@ -1,10 +1,10 @@
 """A deployment in this process on virtual time, in place of stubs of a broker."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
-from PIL import Image
 
 from agents.classifier.judges import Judgement
 from agents.in_process import virtual_time
@@ -29,8 +29,8 @@ class StubJudge:
 class StubScorer:
     """Trusts drafts as a prompt says: "... 0.2"."""
 
-    def score(self, request: GenerateRequest, image: Image.Image) -> float:  # noqa: ARG002  the port's names
-        return float(request.prompt.split()[-1])
+    def score(self, requests: Sequence[GenerateRequest], images: Sequence[np.ndarray]) -> list[float]:  # noqa: ARG002  the port's names
+        return [float(request.prompt.split()[-1]) for request in requests]
 
 
 @pytest.fixture

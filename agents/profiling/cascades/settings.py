@@ -132,7 +132,7 @@ def _setting(
     light_ms, heavy_ms = run_ms(catalog.level(way.light), 1), run_ms(catalog.level(way.heavy), 1)
     over_ms = run_ms(catalog.level(way.heavy), 1, way.refine_from_step)
     (hardness, threshold), (straight, again) = cuts, shares
-    judged_ms = light_ms + (catalog.discriminator(way.discriminator).latency_ms if threshold > 0 else 0.0)
+    judged_ms = light_ms + (catalog.discriminator(way.discriminator).judging_ms if threshold > 0 else 0.0)
     path_ms = judged_ms + over_ms if again else judged_ms if straight < 1 else 0.0
     return Setting(
         way, hardness, threshold, straight, again / (1 - straight) if straight < 1 else 0.0,

@@ -4,6 +4,7 @@ Looked for: the catalog's discriminators; MODELS/discriminators/NAME; MODELS/cla
 MODELS/scorer; and HADIS's rules, as searched for this family (MODELS/rules) or as they come.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +15,19 @@ import numpy as np
 
 from agents.classifier.judges import REFERENCE, Judgement, PromptJudge, RuleClassifier, open_judge, read_reference
 from agents.classifier.predictors import QualityPredictor, open_predictor
-from agents.engines import model_source
+from agents.judges import ConfidentJudge
+from planner.catalog.judges import LEARNED, PRETRAINED, PROFILE, Judge
 from planner.catalog.model import Catalog
 from schemas.errors import PochadeError
 from schemas.ids import draw
+from streams.shipped import INFRA
 
 if TYPE_CHECKING:  # torch: only where something learned is found
     from agents.models.scorer import Scorer
 
 _TIMED = 64  # prompts, one by one
+JUDGED = (1, 2, 4, 8)  # images in a batch that judges are timed with
+_CALLS = 12  # of each
 RULES = "rules"
 RANDOM_SCORES = "drawn"  # a discriminator that ignores the image; used where none is found, so that there is a report
 
@@ -69,11 +74,12 @@ def find(catalog: Catalog, models: Path) -> Rankers:
     """Everything that can be opened; what cannot is in `missing`."""
     missing: list[str] = []
     discriminators: dict[str, Scores] = {}
-    for name, folder in _discriminators(catalog, models):
+    for judge in _discriminators(catalog, models):
         try:
-            discriminators[name] = random_scores if folder is None else _discriminator(folder)
+            drawn = judge.engine == PROFILE
+            discriminators[judge.name] = random_scores if drawn else ConfidentJudge(judge).confidences
         except _BROKEN as error:
-            missing.append(f"discriminator {name}: {_first_line(error)}")
+            missing.append(f"discriminator {judge.name}: {_first_line(error)}")
     predictors = {}
     for folder in _folders(models / "classifiers"):
         try:
@@ -100,24 +106,40 @@ def per_prompt_ms(call: Callable[[str], object], prompts: Sequence[str]) -> floa
     return float(np.median(times[len(times) // 4 :]))  # the first warm up
 
 
-def _discriminators(catalog: Catalog, models: Path) -> Iterator[tuple[str, Path | None]]:
-    """Name and folder, each folder once; None for the engine that draws."""
-    known = set()
-    for entry in catalog.discriminators.values():
-        folder = Path(model_source(entry.folder)) if _is_there(entry.folder) else Path(entry.folder)
-        known.add(folder.resolve())
-        yield entry.name, None if entry.engine == "profile" else folder
+def judging_ms(
+    judge: Scores, images: Sequence[np.ndarray], prompts: Sequence[str], *, by_cpu: bool
+) -> dict[int, float]:
+    """Images in a batch -> median ms of judging it. `by_cpu`: by one thread's time of a CPU, else by the clock."""
+    from agents.models.threads import one_thread
+
+    clock, found = time.process_time if by_cpu else time.perf_counter, {}
+    with one_thread() if by_cpu else contextlib.nullcontext():
+        for size in JUDGED:
+            texts, times = [prompts[n % len(prompts)] for n in range(size)], []
+            for _ in range(_CALLS):
+                begun = clock()
+                judge(images[:size], texts)
+                times.append((clock() - begun) * 1e3)
+            found[size] = float(np.median(times[len(times) // 4 :]))  # the first warm up
+    return found
+
+
+def runs_on_cpu(judge: Judge) -> bool:
+    """Whether a judge computes on the CPU of this process, so that its time there is what it costs."""
+    import torch
+
+    return judge.engine in (LEARNED, *PRETRAINED) and (judge.device == "cpu" or not torch.cuda.is_available())
+
+
+def _discriminators(catalog: Catalog, models: Path) -> Iterator[Judge]:
+    """Those of the catalog, and folders of MODELS that it does not name."""
+    known = {(INFRA / each.folder).resolve() for each in catalog.discriminators.values() if each.folder}
+    yield from catalog.discriminators.values()
     taken = set(catalog.discriminators)
     for folder in _folders(models / "discriminators"):
         if (folder / "config.json").exists() and folder.resolve() not in known:
-            yield folder.name if folder.name not in taken else f"{folder.name} of {models.name}", folder
-
-
-def _is_there(folder: str) -> bool:
-    try:
-        return bool(folder) and Path(model_source(folder)).is_dir()
-    except PochadeError:
-        return False
+            name = folder.name if folder.name not in taken else f"{folder.name} of {models.name}"
+            yield Judge(name=name, engine=LEARNED, folder=str(folder.resolve()))
 
 
 def _folders(parent: Path) -> list[Path]:
@@ -137,14 +159,6 @@ def _judge(catalog: Catalog, rules: RuleClassifier, missing: list[str]) -> Promp
     except _BROKEN as error:
         missing.append(f"the catalog's classifiers: {_first_line(error)}; the rules estimate hardness")
         return rules
-
-
-def _discriminator(folder: Path) -> Scores:
-    if not folder.is_dir():
-        raise PochadeError(f"there is no folder {folder}: train it, or correct the catalog")
-    from agents.models.discriminator import Discriminator
-
-    return Discriminator.load(folder).score
 
 
 def _scorer(models: Path, missing: list[str]) -> "Scorer | None":

@@ -31,7 +31,7 @@ def cascade_of(plan: Plan, level: str) -> Cascade | None:
 def judging_ms(plan: Plan, level: str, catalog: Catalog) -> float:
     """Return the ms until an image of a level is scored; 0 where the plan scores none. They count for the deadline."""
     cascade = cascade_of(plan, level)
-    return catalog.discriminator(cascade.discriminator).latency_ms if cascade else 0.0
+    return catalog.discriminator(cascade.discriminator).judging_ms if cascade else 0.0
 
 
 def judged_ms(plan: Plan, classified: ClassifiedValues, level: str, catalog: Catalog) -> float:

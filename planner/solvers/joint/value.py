@@ -437,7 +437,7 @@ class Model:
         return flows
 
     def _judging_s(self, cascade: Cascade) -> float:
-        return self.catalog.discriminator(cascade.discriminator).latency_ms / 1000 + self._hop_s
+        return self.catalog.discriminator(cascade.discriminator).judging_ms / 1000 + self._hop_s
 
     def _reuse_share(self, level: str, plan: PlanProposal) -> float:
         """Mean time of a reuse level's images as a share of one in full: misses run in full."""

@@ -56,7 +56,7 @@ class PairPlan:
 
 def problem_of(pair: Pair, rows: Sequence[Row], seen: Observation, catalog: Catalog, setup: Setup) -> Problem:
     """The pair's problem at the demand planned for and the SLO seen; without an SLO latency has no limit."""
-    judging_ms = catalog.discriminator(pair.discriminator).latency_ms + (seen.hop_ms or 0.0)
+    judging_ms = catalog.discriminator(pair.discriminator).judging_ms + (seen.hop_ms or 0.0)
     heavy = catalog.level(pair.heavy)
     return Problem(
         light=_stage(pair.light, seen, catalog, setup),

@@ -34,7 +34,13 @@ def catalog(levels: int, bands: int, seed: int) -> Catalog:
         name=f"{levels} levels, {bands} bands",
         variants={name: _variant(name, ms, q.mean()) for name, ms, q in zip(names, times, quality, strict=True)},
         discriminators={
-            "judge": Discriminator("judge", "profile", "", 0.5, tuple(DeferralPoint(t, t) for t in THRESHOLDS), 5.0)
+            "judge": Discriminator(
+                name="judge",
+                engine="profile",
+                threshold=0.5,
+                deferral=tuple(DeferralPoint(t, t) for t in THRESHOLDS),
+                latency_ms={1: 5.0},
+            )
         },
         cascades=pairs,
         class_cuts={},

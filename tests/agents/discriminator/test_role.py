@@ -1,4 +1,3 @@
-# ruff: noqa: ARG002  the ports name their arguments
 """The discriminator's logic: keep, escalate, drop."""
 
 import asyncio
@@ -7,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -41,10 +41,10 @@ class FixedScorer:
         self._confidence = confidence
         self.scored = 0
 
-    def score(self, request: GenerateRequest, picture: Image.Image) -> float:
-        self.scored += 1
-        assert picture.mode == "RGB"
-        return self._confidence
+    def score(self, requests: Sequence[GenerateRequest], pictures: Sequence[np.ndarray]) -> list[float]:
+        self.scored += len(requests)
+        assert all(each.shape[2] == 3 for each in pictures)
+        return [self._confidence] * len(requests)
 
 
 @pytest.fixture
@@ -258,9 +258,9 @@ def test_an_image_of_another_store_is_not_waited_for(store: MemoryImageStore) ->
 
 def test_several_images_are_judged_by_the_worst(store: MemoryImageStore) -> None:
     class Varying(FixedScorer):
-        def score(self, request: GenerateRequest, picture: Image.Image) -> float:
-            super().score(request, picture)
-            return [0.9, 0.1, 0.8][self.scored - 1]
+        def score(self, requests: Sequence[GenerateRequest], pictures: Sequence[np.ndarray]) -> list[float]:
+            super().score(requests, pictures)
+            return [0.9, 0.1, 0.8]
 
     image = stored_image(store)
     three = dataclasses.replace(image, more=(image.image, image.image))

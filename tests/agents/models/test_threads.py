@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.discriminator.scorers import LearnedScorer
+from agents.discriminator.scorers import open_scorer
 from agents.models.threads import one_thread
 from tests.agents.lab.training.judging import an_examiner, save_discriminator
+from tests.builders import a_discriminator
 
 pytestmark = pytest.mark.torch
 
@@ -28,5 +29,6 @@ def test_within_there_is_one_and_afterwards_as_many_as_before() -> None:
 
 
 def test_a_discriminator_that_was_loaded_to_serve_judges_on_one(tmp_path: Path) -> None:
-    LearnedScorer(save_discriminator(tmp_path / "look", "look", an_examiner("look")))
+    folder = save_discriminator(tmp_path / "look", "look", an_examiner("look"))
+    open_scorer(a_discriminator(engine="learned", folder=str(folder)))
     assert torch.get_num_threads() == 1

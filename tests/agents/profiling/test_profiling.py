@@ -199,9 +199,9 @@ def test_a_catalog_without_the_level_is_not_written_into() -> None:
 def test_the_snippet_can_be_pasted_into_a_catalog() -> None:
     import tomllib
 
-    tables = tomllib.loads(snippet(parsed()))
+    tables = tomllib.loads(snippet(parsed(judging_ms={"look": {"1": 2.5, "8": 9.0}})))
     assert tables["variants"]["light"] == {"latency_ms": {"1": 10.0, "4": 25.5}, "load_ms": 200, "quality": 0.8}
-    assert tables["discriminators"]["look"]["latency_ms"] == 2.5
+    assert tables["discriminators"]["look"]["latency_ms"] == {"1": 2.5, "8": 9.0}
 
 
 @pytest.mark.torch

@@ -9,11 +9,12 @@ import datetime
 import io
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 from unittest import mock
 
 import fastavro
+import numpy as np
 from PIL import Image
 
 from agents.classifier.judges import Judgement
@@ -271,8 +272,8 @@ class _Scorer:
     def __init__(self, confidence: float) -> None:
         self._confidence = confidence
 
-    def score(self, request: GenerateRequest, picture: Image.Image) -> float:  # noqa: ARG002  the port's names
-        return self._confidence
+    def score(self, requests: Sequence[GenerateRequest], pictures: Sequence[np.ndarray]) -> list[float]:  # noqa: ARG002  the port's names
+        return [self._confidence] * len(requests)
 
 
 def _stored(store: MemoryImageStore) -> ImageGenerated:

@@ -93,7 +93,7 @@ def test_refining_a_draft_skips_the_same_share_of_the_steps_that_were_asked_for(
         "parameters": parameters,
         "slo_ms": LATER,
     }
-    judged_ms = 2 * catalog.discriminators["look"].latency_ms
+    judged_ms = 2 * catalog.discriminators["look"].judging_ms
     own = latency_ms(alone(Overrides(), **changes))
     asked = latency_ms(alone(Overrides(options=GenerateOptions(steps=10)), **changes))
     assert own == pytest.approx(20 + 200 * 10 / 25 + judged_ms, abs=judged_ms)

@@ -133,7 +133,7 @@ def _add_rows(found: Offers, catalog: Catalog, pair: Pair, seen: Observation, ho
 
 
 def _gate(found: Offers, catalog: Catalog, pair: Pair, threshold: float, hop_s: float) -> Gate:
-    judging_s = catalog.discriminator(pair.discriminator).latency_ms / 1000
+    judging_s = catalog.discriminator(pair.discriminator).judging_ms / 1000
     light, heavy = found.levels.index(pair.light), found.levels.index(pair.heavy)
     return Gate(light, heavy, pair.discriminator, threshold, pair.refine_from_step, judging_s + 2 * hop_s)
 

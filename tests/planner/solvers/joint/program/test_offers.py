@@ -120,7 +120,7 @@ def test_the_promises_of_a_cascade_fit_the_slo_together() -> None:
     light, _, heavy = ([mode.sojourn_s for mode in modes] for modes in problem.modes)
     judged = next(gate for gate in problem.gates if gate.next_level >= 0)
     left_s = problem.slo_s - judged.extra_s
-    judging_s = in_bands().discriminator(judged.discriminator).latency_ms / 1000
+    judging_s = in_bands().discriminator(judged.discriminator).judging_ms / 1000
     assert left_s == pytest.approx(4.0 - 2 * 0.1 - judging_s)
     assert any(a + b == pytest.approx(left_s) for a in light for b in heavy)
     assert problem.before == (0, 0, 1)

@@ -106,9 +106,9 @@ class FixedScorer:
     def __init__(self, confidence: float) -> None:
         self._confidence = confidence
 
-    def score(self, request: object, picture: Image.Image) -> float:
-        del request, picture
-        return self._confidence
+    def score(self, requests: Sequence[object], pictures: Sequence[np.ndarray]) -> list[float]:
+        del pictures
+        return [self._confidence] * len(requests)
 
 
 def heavy_beat(situation: Situation) -> Heartbeat | None:

@@ -8,10 +8,12 @@ at once by the simulated one: each image's own effects are compared, and scoring
 
 import io
 import random
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 from unittest import mock
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -203,10 +205,10 @@ class Scorer:
         self._of = {each.name: each.confidence for each in story.images}
         self._clock, self._takes_ms = clock, 0 if story.away_ms else SCORING_MS
 
-    def score(self, request: GenerateRequest, picture: Image.Image) -> float:
-        del picture
-        self._clock.now_ms += self._takes_ms
-        return self._of[request.request_id]
+    def score(self, requests: Sequence[GenerateRequest], pictures: Sequence[np.ndarray]) -> list[float]:
+        del pictures
+        self._clock.now_ms += self._takes_ms * len(requests)
+        return [self._of[request.request_id] for request in requests]
 
 
 class Store(MemoryImageStore):
