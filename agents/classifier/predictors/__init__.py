@@ -1,18 +1,28 @@
-"""Learned predictors of every level's quality, one kind a file; `open_predictor` imports only the one that it opens."""
+"""Learned predictors of every level's quality; `open_predictor` imports only the kind that it opens.
 
-import importlib
+A package adds a kind by the entry-point group `pochade.classifiers`: a class whose `load(folder)` gives a
+`QualityPredictor`. Its folder has config.json with the kind's name, and reference.json as `Fitted.save` writes it.
+"""
+
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from agents.models.saved import CONFIG
-from schemas.errors import PochadeError, Unknown
+from schemas.errors import PochadeError
+from schemas.extensions import Table
 
-KINDS: Final = {
-    "family": "agents.models.predictor:Predictor",  # the shipped family's own text encoder; of folders without a kind
-    "words": "agents.classifier.predictors.words:WordsPredictor",
-}
+KINDS: Final = Table[Any](
+    "kind of classifier",
+    "pochade.classifiers",
+    {
+        "family": "agents.models.predictor:Predictor",  # the shipped family's; of folders without a kind
+        "words": "agents.classifier.predictors.words:WordsPredictor",
+        "encoder": "agents.classifier.predictors.pretrained:EncoderPredictor",
+        "bert": "agents.classifier.predictors.pretrained:BertPredictor",
+    },
+)
 
 
 class QualityPredictor(Protocol):
@@ -28,9 +38,5 @@ def open_predictor(folder: Path) -> QualityPredictor:
     """Open the predictor of a folder by the `kind` in its config.json. Raises PochadeError."""
     if not (folder / CONFIG).is_file():
         raise PochadeError(f"{folder} holds no {CONFIG}: train it, or name the folder it was trained into")
-    kind = json.loads((folder / CONFIG).read_text()).get("kind", "family")
-    if kind not in KINDS:
-        raise Unknown("kind of classifier", kind, KINDS)
-    module, _, name = KINDS[kind].partition(":")
-    opened: QualityPredictor = getattr(importlib.import_module(module), name).load(folder)
+    opened: QualityPredictor = KINDS.load(json.loads((folder / CONFIG).read_text()).get("kind", "family")).load(folder)
     return opened

@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.classifier.judges import REFERENCE
 from agents.classifier.predictors import QualityPredictor
-from agents.models.saved import WEIGHTS, write
+from agents.models.saved import write
 from planner.catalog.entries import shortfall
 from planner.serving.hardness import build_reference
 from schemas.errors import PochadeError
@@ -23,7 +23,7 @@ class Fitted:
     config: Mapping[str, Any]
     weights: Mapping[str, np.ndarray]
     predictor: QualityPredictor
-    unseen: np.ndarray  # [n, k] quality of the fitted prompts, each predicted without its own label where that is known
+    unseen: np.ndarray  # [m, k] quality of some of the given prompts, predicted without their own labels
     write_more: Callable[[Path], None] = lambda _: None  # writes what else belongs into the folder
 
     def quality(self, prompts: Sequence[str]) -> list[dict[str, float]]:
@@ -31,12 +31,14 @@ class Fitted:
         return self.predictor.quality(prompts)
 
     def save(self, folder: Path) -> None:
-        """Write config.json, model.safetensors and reference.json, the hardness quantiles of the fitted prompts."""
+        """Write config.json, model.safetensors and reference.json, the hardness quantiles of given prompts."""
         write(folder, self.config, self.weights)
         self.write_more(folder)
         levels = self.predictor.levels
         scores = [shortfall(dict(zip(levels, row, strict=True)), levels) for row in self.unseen.tolist()]
-        digest = hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:8]
+        digest = hashlib.sha256(
+            b"".join(each.read_bytes() for each in sorted(folder.rglob("*.safetensors")))
+        ).hexdigest()[:8]
         version = f"{self.config['kind']}/1-{digest}"
         about = "what the fastest level is predicted to lack against the best, on the prompts that it was learnt from"
         (folder / REFERENCE).write_text(build_reference(version, about, scores).render())

@@ -7,6 +7,7 @@ import pytest
 
 from agents.classifier import judges
 from agents.classifier.judges import JointClassifier, Judgement, LearnedClassifier, RuleClassifier, open_judge
+from agents.classifier.predictors import KINDS
 from planner.catalog.entries import Classifier
 from planner.serving.hardness import build_reference
 from schemas.errors import PochadeError
@@ -92,6 +93,42 @@ def test_a_folder_that_is_not_there_or_broken_is_reported(tmp_path: Path, monkey
         open_judge(a_catalog(classifiers={"learned": an_entry()}))
     with pytest.raises(PochadeError, match=r"classifier 'rules'.*reference.json"):
         open_judge(a_catalog(classifiers={"rules": Classifier("rules", "rules", "nowhere")}))
+
+
+def test_a_package_adds_a_kind_of_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(Known):
+        @classmethod
+        def load(cls, folder: Path) -> "Mine":
+            assert folder == tmp_path / "models"
+            return cls()
+
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "config.json").write_text('{"kind": "mine"}')
+    (tmp_path / "models" / "reference.json").write_text(REFERENCE.render())
+    monkeypatch.setattr(judges, "INFRA", tmp_path)
+    with pytest.raises(PochadeError, match=r"kind of classifier 'mine'.*bert.*words.*pochade\.classifiers"):
+        open_judge(a_catalog(classifiers={"learned": an_entry()}))
+    monkeypatch.setitem(KINDS, "mine", Mine)
+    assert open_judge(a_catalog(classifiers={"learned": an_entry()})).classify("x").evidence == QUALITY
+
+
+def test_a_catalog_names_hadis_rules_with_the_weights_that_were_searched() -> None:
+    searched = open_judge(a_catalog(classifiers={"rules": Classifier("rules", "rules", "models/rules")}))
+    by_hand = RuleClassifier.load()
+    assert searched.name != by_hand.name
+    assert searched.name.startswith("hadis-rules/")
+    prompt = "four orange fish below two purple boats"
+    assert searched.classify(prompt).hardness != by_hand.classify(prompt).hardness
+
+
+def test_the_shipped_classifier_of_reuse_judges_by_its_own_levels() -> None:
+    levels = ("heavy~k6", "heavy~k4", "heavy~k2", "heavy")
+    entry = an_entry(folder="models/classifiers/reuse", strategy="reuse", levels=levels)
+    judge = open_judge(a_catalog(classifiers={"reuse": entry}))
+    judged = judge.classify("a red heart")
+    assert set(judged.evidence) == {*levels}
+    assert judged.classes == {"reuse": "heavy"}  # from step 2 on fewer than .9 as many images are right
+    assert judge.classify("two blue stars").classes["reuse"] in levels
 
 
 def test_without_classifiers_the_shipped_rules_judge(monkeypatch: pytest.MonkeyPatch) -> None:
