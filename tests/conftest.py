@@ -8,7 +8,7 @@ import importlib.util
 import pathlib
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -73,3 +73,19 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> Any:
     from tests.toys import Toys  # needs torch
 
     return Toys(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture(scope="session")
+def wheels_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, pathlib.Path]]:
+    """Returns the wheels of the named distributions, or of all, by name: each is built once a session."""
+    from tests.environments import FILES, built
+
+    made: dict[str, pathlib.Path] = {}
+
+    def wheels(*names: str) -> dict[str, pathlib.Path]:
+        wanted = names or tuple(FILES)
+        if missing := [name for name in wanted if name not in made]:
+            made.update(built(tmp_path_factory.mktemp("dist"), *missing))
+        return {name: made[name] for name in wanted}
+
+    return wheels

@@ -180,12 +180,12 @@ def shown(command: click.Command, settings: Settings, *words: str) -> str:
 def test_mlora_may_be_pinned_and_its_plan_says_what_the_worker_of_the_styles_holds(
     pipeline: Pipeline, settings: Settings
 ) -> None:
-    """The first of two that change the policy. Demand comes from the requests before it, and from this one."""
-    said(settings, HEART, "--model", "poster", "--adapter", "candy")
+    """The first of two that change the policy. Demand comes from the requests before it, and from those here."""
     shown(plan, settings, "pin", "mlora")
     found: dict[str, Any] = {}
 
     def is_placed() -> bool:
+        said(settings, HEART, "--model", "poster", "--adapter", "candy")  # else a slow machine plans for no demand
         found.update(json.loads(shown(fleet, settings, "-o", "json")))
         placed = [row for row in found["workers"] if row["variant"] == "styles" and row["wanted"]]
         return found["policy"] == "mlora" and any(not row["missing"] for row in placed)

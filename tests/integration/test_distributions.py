@@ -11,7 +11,7 @@ import pytest
 
 from planner.policies import DEFAULT, JUDGES_ALL
 from streams.extras import EXTRA_OF, LABORATORY
-from tests.environments import Environment, built, make, requirements_of
+from tests.environments import Environment, make, requirements_of
 from tests.imports import project_modules
 from tests.integration.served import served
 from tests.left_over import left_over
@@ -41,8 +41,8 @@ with Client(sys.argv[1]) as client:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
-    return built(tmp_path_factory.mktemp("dist"))
+def wheels(wheels_of: Callable[..., dict[str, pathlib.Path]]) -> dict[str, pathlib.Path]:
+    return wheels_of()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.environments import Environment, built, make
+from tests.environments import Environment, make
 from tests.integration.served import served
 from tests.paths import CATALOGS, ROOT
 
@@ -33,7 +33,9 @@ with Client(sys.argv[1]) as client:
 
 
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def extended(
+    tmp_path_factory: pytest.TempPathFactory, wheels_of: Callable[..., dict[str, pathlib.Path]]
+) -> Environment:
     """Pochade with the package of the pages, in an environment of their own."""
     folder = tmp_path_factory.mktemp("sketches")
     for page in PAGES:
@@ -42,7 +44,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     command = [sys.executable, "-P", "-m", "build", "--no-isolation", "--wheel", "--outdir", folder / "dist", folder]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    wheels = built(tmp_path_factory.mktemp("dist"), "pochade", "pochade-client")
+    wheels = wheels_of("pochade", "pochade-client")
     home = tmp_path_factory.mktemp("extended") / "venv"
     return make(home, [*wheels.values(), *(folder / "dist").glob("*.whl")], ["pochade"])
 

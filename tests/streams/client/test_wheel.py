@@ -5,10 +5,11 @@ import pathlib
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 
 import pytest
 
-from tests.environments import Environment, built, make
+from tests.environments import Environment, make
 from tests.imports import CLIENT, sources
 
 MAX_WHEEL_BYTES, MAX_INSTALLED_BYTES = 60_000, 10_000_000
@@ -24,8 +25,8 @@ PYTHONS = tuple(f"python3.{minor}" for minor in range(10, 15))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    return built(tmp_path_factory.mktemp("dist"), "pochade-client")["pochade-client"]
+def wheel(wheels_of: Callable[..., dict[str, pathlib.Path]]) -> pathlib.Path:
+    return wheels_of("pochade-client")["pochade-client"]
 
 
 @pytest.fixture(scope="module")
