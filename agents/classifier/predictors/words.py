@@ -4,10 +4,11 @@ One logistic regression a level, on hashed words and pairs of words (Weinberger 
 HADIS's eight rule features (3.3, Table 1) and on lengths. `agents.learning.classifiers.words` fits it.
 """
 
+import math
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Self
 
@@ -20,16 +21,18 @@ from schemas.errors import PochadeError
 
 KIND: Final = "words"
 BUCKETS: Final = 2**15  # of words and pairs
+PAIRS: Final = 0.5  # of the weight of a word; on 2,000 prompts 1 recovers .02 less, and 0 as much
 NUMBERS: Final = len(FEATURES) + 2  # of a prompt, beside its words
 
 
 def hashed(prompt: str) -> dict[int, float]:
-    """Bucket -> log(1 + times) of a prompt's words and pairs of neighbouring words, without case."""
+    """Bucket -> log(1 + times) of a prompt's words, and PAIRS of that for neighbouring words, without case."""
     words = WORD.findall(prompt.lower())
-    times = Counter(
-        zlib.crc32(gram.encode("utf-8", "replace")) % BUCKETS for gram in chain(words, map(" ".join, pairwise(words)))
-    )
-    return {bucket: float(np.log1p(count)) for bucket, count in times.items()}
+    found = defaultdict[int, float](float)
+    for grams, weight in ((words, 1.0), (map(" ".join, pairwise(words)), PAIRS)):
+        for gram, times in Counter(grams).items():
+            found[zlib.crc32(gram.encode("utf-8", "replace")) % BUCKETS] += weight * math.log1p(times)
+    return found
 
 
 def numbers(extractor: FeatureExtractor, prompt: str) -> list[float]:
