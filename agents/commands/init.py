@@ -28,7 +28,8 @@ HEAD = """\
 # and load_ms. Quality was not: levels count by run time, the slower one as the better, until `quality` is in here:
 #   pochade profile --catalog {out} --prompt-file FILE --scorer CLIP --write
 # No discriminator judges images of these models, so there is no cascade, and no image is escalated. Requests get the
-# level that the plan chooses; `--quality low` and `--quality high` choose themselves.
+# level that the plan chooses; `--quality low` and `--quality high` choose themselves. A cascade is made by:
+#   pochade learn --catalog {out} --prompt-file FILE --scorer CLIP
 {slo}"""
 LEVEL = """
 # {kind}, {amount}. Licence: {licence}
@@ -195,7 +196,7 @@ def _notes(models: "Mapping[str, OwnModel]", times: Mapping[str, float], slo: fl
     if light != heavy:
         yield f"light's images are {light} px and heavy's {heavy}: --size makes them equal"
     yield "quality is not measured, so that a slower level counts as a better one; the catalog has the command"
-    yield "no discriminator judges images of these models, so that none is escalated"
+    yield "no discriminator judges images of these models, so that none is escalated: `pochade learn` makes one"
 
 
 COMMANDS = """

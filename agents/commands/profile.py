@@ -82,7 +82,8 @@ if TYPE_CHECKING:
 @click.option(
     "--scorer",
     default="",
-    help="Folder or hub id of a CLIP model that scores images, instead of checking the facts of the prompt.",
+    help="What scores images, instead of checking the facts of the prompt: a folder or hub id of a CLIP model, "
+    "the name of a discriminator of the catalog, or labels:FILE.",
 )
 @MODELS_FOLDER
 @click.option("--no-quality", is_flag=True, help="Measure times and memory only, not quality.")
@@ -175,6 +176,7 @@ def profile(
     need("torch", "diffusers", "transformers", "scipy", "tomlkit")
     from agents.components.opening import Keeping
     from agents.profiling.catalog import on_pinned_cards
+    from agents.profiling.generation.quality import scorer_of
     from agents.profiling.profiling import Besides
     from agents.profiling.run import Wanted
     from streams.observing.cards import check_there, open_cards
@@ -199,7 +201,7 @@ def profile(
         batches=_batches(batches),
         models=models,
         seed=seed,
-        scorer=scorer,
+        scorer=scorer_of(scorer, catalog),
         is_generating=not no_quality,
         drafts=drafts,
         threads=threads,

@@ -12,8 +12,9 @@ from agents.profiling import world
 from agents.profiling.classes import classes_by_strategy
 from agents.profiling.generation.orders import GeneratedImages, Order, StoredImages
 from agents.profiling.generation.pool import GenerationPool, work_ms
-from agents.profiling.generation.quality import CLIP, FACTS
+from agents.profiling.generation.quality import FACTS, Scorer
 from agents.profiling.generation.rankers import JUDGED, Rankers, find, judging_ms, per_prompt_ms, runs_on_cpu
+from agents.profiling.generation.scoring import Scoring
 from agents.profiling.generation.sweeps import nearest, order, refinement_orders, step_shares, steps_to_try, sweep
 from agents.profiling.profiling import NOTHING, Besides
 from agents.profiling.rounds import ROUNDS, Measured, time_levels
@@ -38,7 +39,8 @@ class Wanted:
     batches: tuple[int, ...]
     models: Path  # where the scorer lies
     seed: int
-    scorer: str = ""  # a CLIP for images whose facts cannot be read; "": they are not judged
+    scorer: Scorer = ""  # for images whose facts cannot be read, as in `quality.judge`; "": they are not judged
+    standard: float | None = None  # score from which an image is good enough: quality is then 1, and 0 below it
     is_generating: bool = True  # False: times and memory only
     drafts: int = SWEPT  # prompts whose drafts are refined from every step, the first of them
     threads: int = 1
@@ -49,10 +51,10 @@ class Wanted:
     devices: tuple[int, ...] = ()  # cards, as nvidia-smi counts; (): as engines choose
     left_out: tuple[str, ...] = ()  # what there was no time for, in words
 
-    def judge_of(self, variant: Variant) -> str:
-        """Return the judge of the variant's images, as in quality.judge; "" without one."""
+    def judge_of(self, variant: Variant) -> Scorer:
+        """Return the scorer of the variant's images; "" without one."""
         if self.scorer:
-            return CLIP + self.scorer
+            return self.scorer
         there = world.installed()
         return FACTS if there and there.reads(variant) else ""
 
@@ -82,10 +84,13 @@ class Found:
     judging_ms: Mapping[str, dict[int, float]] = field(default_factory=dict)  # discriminator -> images -> ms
 
 
-def run(wanted: Wanted, folder: Path, jobs: int) -> Found:
-    """Measure what is not measured yet. Raises EngineFailed where a level cannot be loaded."""
+def run(wanted: Wanted, folder: Path, jobs: int, measured: dict[str, Measured] | None = None) -> Found:
+    """Measure what is not measured yet. `measured`: the levels' times, where they are known.
+
+    Raises EngineFailed where a level cannot be loaded.
+    """
     variants = [wanted.catalog.level(name) for name in wanted.levels]
-    measured = time_levels(
+    measured = measured or time_levels(
         variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s, keeping=wanted.keeping,
         besides=wanted.besides, rounds=wanted.rounds, devices=wanted.devices,
     )  # fmt: skip
@@ -101,6 +106,7 @@ class _Study:
 
     def __init__(self, wanted: Wanted, pool: GenerationPool, rankers: Rankers) -> None:
         self._wanted, self._pool, self._rankers = wanted, pool, rankers
+        self._scoring = Scoring(wanted.scorer, wanted.standard)
         self._pairs = pairs_of(wanted)
         self._generated: dict[str, GeneratedImages] = {}
         self._shares: dict[str, dict[int, float]] = {}  # of those levels that are swept
@@ -113,7 +119,7 @@ class _Study:
         orders = {name: self._order(wanted.catalog.level(name), wanted.asked) for name in generated_levels(wanted)}
         heavies = [wanted.catalog.level(pair.heavy) for pair in self._pairs if pair.heavy in judged]
         later_ms = sum(sweep_ms(variant, wanted) for variant in heavies)
-        self._generated = self._pool.generate(orders, later_ms)
+        self._generated = self._scoring.generate(self._pool, orders, later_ms)
         return Found(
             measured=measured,
             generated={name: self._generated[name] for name in judged},
@@ -140,7 +146,8 @@ class _Study:
         return found
 
     def _order(self, variant: Variant, asked: SeededPrompts) -> Order:
-        return order(variant, asked, judged_by=self._wanted.judge_of(variant), threads=self._wanted.threads)
+        marked_by = FACTS if self._wanted.judge_of(variant) == FACTS else ""
+        return order(variant, asked, judged_by=marked_by, threads=self._wanted.threads)
 
     def _cascade(self, pair: Pair) -> CascadeFound:
         if pair.light not in self._generated:
@@ -193,7 +200,7 @@ class _Study:
             return None
         blank = self._order(variant, asked.with_fresh_noise() if is_fresh else asked)
         try:
-            found = self._pool.generate(refinement_orders(name, blank, images.at(rows), steps))
+            found = self._scoring.generate(self._pool, refinement_orders(name, blank, images.at(rows), steps))
             if level not in self._shares:
                 self._shares[level] = self._pool.in_a_process(
                     step_shares, variant, steps, threads=self._wanted.threads, budget_s=self._wanted.budget_s,

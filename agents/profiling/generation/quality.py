@@ -1,31 +1,44 @@
-"""How good an image is: by the facts its prompt states, by a CLIP of the user's, or not judged at all."""
+"""How good an image is: by the facts its prompt states, by a judge of the user's, by labels, or not judged at all.
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
+| scorer | as an option | score of an image |
+|---|---|---|
+| "facts" | `facts` | 1 if all facts that the prompt states hold, as the installed world reads them, else 0 |
+| "labels:FILE" | `labels:FILE` | as a CSV table of prompt, level and right has it; nan where it has none |
+| a `Judge` | the name of a discriminator of the catalog | its score, on its own scale |
+| a `Judge` | a folder or hub id of a CLIP in transformers' format | the cosine of image and prompt |
+"""
+
+import csv
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from agents.profiling import world
 from agents.profiling.world import Marks
 from planner.catalog.entries import Variant
+from planner.catalog.judges import Judge
+from planner.catalog.model import Catalog
+from schemas.errors import PochadeError
+from streams.shipped import INFRA
 
 FACTS = "facts"
-CLIP = "clip:"  # before a folder or hub id of a CLIP in transformers' format
-_BATCH = 16
+LABELS = "labels:"  # before the file of a CSV table
+Scorer = str | Judge  # "": none
+Score = Callable[[str, Sequence[str], np.ndarray], np.ndarray]
+"""(level, prompts, uint8 images [n, h, w, 3]) -> scores [n]; nan: not judged."""
 
 
 def judge(by: str, variant: Variant, captions: Sequence[str], images: np.ndarray) -> Marks:
-    """Return the quality of uint8 images [n, h, w, 3] for prompts that state the captions.
+    """Return what the images of a part are marked with when they are generated: uint8 [n, h, w, 3].
 
-    "facts": as the installed world reads them. "clip:MODEL": CLIPScore. "": nan. Raises PochadeError where facts are to
-    be read and no world is installed.
+    "facts": as the installed world reads them. "": nan. Raises PochadeError where no world is installed.
     """
     if by == FACTS:
         return world.needed("judging images by facts needs").marks(variant, captions, images)
     unknown = np.full(len(captions), np.nan)
-    quality = _clip_score(by.removeprefix(CLIP), captions, images) if by.startswith(CLIP) else unknown
-    return Marks(quality, unknown, np.zeros((len(captions), len(kinds())), bool))
+    return Marks(unknown, unknown, np.zeros((len(captions), len(kinds())), bool))
 
 
 def kinds() -> tuple[str, ...]:
@@ -34,27 +47,45 @@ def kinds() -> tuple[str, ...]:
     return there.kinds if there else ()
 
 
-def _clip_score(model: str, prompts: Sequence[str], images: np.ndarray) -> np.ndarray:
-    """2.5 max(cos, 0), cut at 1. Source: CLIPScore, Hessel et al. 2021, equation 1."""
-    import torch
-
-    network, processor = _clip(model)
-    scores = []
-    for at in range(0, len(prompts), _BATCH):
-        inputs = processor(
-            text=list(prompts[at : at + _BATCH]), images=list(images[at : at + _BATCH]), return_tensors="pt",
-            padding=True, truncation=True,
-        )  # fmt: skip
-        with torch.inference_mode():
-            out = network(**inputs.to(network.device))
-        scores.append(torch.nn.functional.cosine_similarity(out.image_embeds, out.text_embeds).float().cpu().numpy())
-    return np.clip(2.5 * np.concatenate(scores), 0, 1)
+def scorer_of(text: str, catalog: Catalog) -> Scorer:
+    """Return the scorer that an option names."""
+    if not text or text == FACTS or text.startswith(LABELS):
+        return text
+    if text in catalog.discriminators:
+        return catalog.discriminators[text]
+    return Judge(name=text, engine="clip-score", model=text)
 
 
-@cache
-def _clip(model: str) -> tuple[Any, Any]:
-    import torch
-    from transformers import CLIPModel, CLIPProcessor
+def open_scorer(scorer: Scorer) -> Score:
+    """Open a scorer that is not "facts". Raises PochadeError for a table or a judge that cannot be opened."""
+    if isinstance(scorer, str):
+        known = labels(scorer.removeprefix(LABELS))
+        return lambda level, prompts, _images: np.array([known.get((each, level), np.nan) for each in prompts])
+    from agents.judges import open_image_judge
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return CLIPModel.from_pretrained(model).eval().to(device), CLIPProcessor.from_pretrained(model)
+    opened = open_image_judge(scorer)
+    return lambda _level, prompts, images: np.array(opened.score(list(images), prompts), float)
+
+
+def labels(file: str) -> Mapping[tuple[str, str], float]:
+    """Return (prompt, level) -> the label in 0..1 of that image. Raises PochadeError for a table that has none."""
+    try:
+        with Path(file).open(encoding="utf-8", newline="") as lines:
+            rows = [row for row in csv.DictReader(lines) if (row.get("right") or "").strip()]
+        known = {(row["prompt"], row["level"]): float(row["right"]) for row in rows}
+    except (OSError, KeyError, ValueError) as error:
+        raise PochadeError(f"{file}: {error!r}: give a CSV table with the columns prompt, level and right") from error
+    if not known or not all(0 <= label <= 1 for label in known.values()):
+        raise PochadeError(f"{file} must have a label from 0 to 1 in its column right: got {len(known)} labels")
+    return known
+
+
+def identity(scorer: Scorer) -> str:
+    """Return what tells two scorers apart: their names, and what lies in the files that they name."""
+    found = hashlib.sha256(repr(scorer).encode())
+    named = [scorer.removeprefix(LABELS)] if isinstance(scorer, str) else [scorer.model, scorer.folder]
+    for where in (INFRA / each for each in named if each):  # a whole path stays as it is
+        for file in sorted(where.rglob("*")) if where.is_dir() else [where]:
+            if file.is_file() and (file == where or file.suffix in (".safetensors", ".json")):
+                found.update(file.read_bytes())
+    return found.hexdigest()[:20]

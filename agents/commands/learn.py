@@ -1,0 +1,151 @@
+"""`pochade learn`: a classifier and a discriminator for the levels of a catalog, from prompts and a scorer."""
+
+import json
+import os
+import pathlib
+from typing import TYPE_CHECKING
+
+import click
+
+from agents.commands.options import CATALOG, MODELS_FOLDER
+from agents.commands.profile_cascades import swept
+from agents.learning.kinds import CLASSIFIERS, DISCRIMINATORS
+from streams.cli import LazySettings
+from streams.commands.options import FILE_IN, FOLDER, indices_of
+from streams.extras import need
+
+if TYPE_CHECKING:
+    from agents.learning.learning import Asked, Learned
+
+NONE = "none"
+
+
+@click.command(
+    epilog="\b\nExamples:\n  pochade learn --prompt-file prompts.txt --scorer openai/clip-vit-base-patch32\n"
+    "  pochade learn --prompt-file prompts.txt --images to-label\n"
+    "  pochade learn --prompt-file prompts.txt --scorer labels:to-label/labels.csv"
+)
+@CATALOG
+@click.option(
+    "--prompt-file", type=FILE_IN,
+    help="List of prompts (default: those on the deployment's topics).",
+)  # fmt: skip
+@click.option(
+    "--prompts", "count", type=click.IntRange(1), default=2000, show_default=True, help="Largest number of prompts."
+)
+@click.option(
+    "--scorer", default="",
+    help="What judges the images: labels:FILE, the name of a discriminator of the catalog, or a folder or hub id of a "
+    "CLIP model.",
+)  # fmt: skip
+@click.option(
+    "--standard", type=float,
+    help="Score from which an image is good enough (default: .5 of labels, else what nine of ten images of the best "
+    "level reach).",
+)  # fmt: skip
+@click.option(
+    "--pairs", type=click.IntRange(1), default=1_000_000, show_default="all",
+    help="Number of the prompts to learn from that the dearer levels generate, too; the held-out ones are beside.",
+)  # fmt: skip
+@click.option(
+    "--discriminator", type=click.Choice([*DISCRIMINATORS, NONE]), default="pixels", show_default=True,
+    help="Kind of discriminator to fit.",
+)  # fmt: skip
+@click.option(
+    "--classifier", type=click.Choice([*CLASSIFIERS, NONE]), default="words", show_default=True,
+    help="Kind of classifier to fit.",
+)  # fmt: skip
+@click.option("--out", type=FOLDER, default="learned", show_default=True, help="Folder to write everything to.")
+@click.option(
+    "--images", type=FOLDER, metavar="FOLDER",
+    help="Write the images of all levels and an empty labels.csv there, for people to fill in, and end.",
+)  # fmt: skip
+@MODELS_FOLDER
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed of noise and parts.")
+@click.option("--device", default="", help="Device to fit on (default: CUDA where there is one).")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Number of processes that generate (default: one per core, one on CUDA)."
+)
+@click.option(
+    "--devices", default="", metavar="N,N-M", callback=lambda _ctx, _param, text: indices_of(text),
+    help="Cards to generate on side by side, as nvidia-smi counts them.",
+)  # fmt: skip
+@click.pass_obj
+def learn(
+    obj: LazySettings, name: str | None, prompt_file: pathlib.Path | None, count: int, scorer: str,
+    standard: float | None, pairs: int, discriminator: str, classifier: str, out: pathlib.Path,
+    images: pathlib.Path | None, models: pathlib.Path, seed: int, device: str, jobs: int | None, devices: list[int],
+) -> None:  # fmt: skip
+    """Learn a classifier of prompts and a discriminator of images for the levels of a catalog.
+
+    Every level generates the prompts, the scorer judges the images, and both judges are fitted, calibrated and measured
+    on prompts that were held out. Writes OUT/CATALOG.toml, which names the judges that are better than random, its
+    profile, the judges and a card, OUT/README.md. Repeat the command to go on after an interruption. Exit status 1 says
+    that no judge is better than random.
+    """
+    need("torch", "diffusers", "transformers", "scipy", "tomlkit")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    from agents.commands.profile import _open_catalog
+    from agents.learning import prompts
+    from agents.learning.exporting import export
+    from agents.learning.kinds import Fitting
+    from agents.learning.learning import Asked
+    from agents.learning.learning import learn as run
+    from agents.profiling.generation.quality import scorer_of
+    from agents.profiling.machine import usual_jobs
+    from streams.catalogs import text_of
+
+    if not scorer and images is None:
+        raise click.UsageError("give a --scorer, or --images FOLDER to have people label the images")
+    catalog_name = name or obj().catalog
+    catalog = _open_catalog(catalog_name, models)
+    asked = Asked(
+        catalog=catalog,
+        text=text_of(catalog_name),
+        prompts=prompts.of_file(prompt_file, count, seed) if prompt_file else prompts.of_deployment(obj(), count, seed),
+        scorer=scorer_of(scorer, catalog),
+        standard=standard,
+        pairs=pairs,
+        fitting=Fitting(discriminator.replace(NONE, ""), classifier.replace(NONE, ""), device),
+        seed=seed,
+        out=out,
+        models=models,
+        jobs=jobs or usual_jobs(),
+        devices=tuple(devices),
+    )
+    if images is not None:
+        click.echo(f"{export(asked, images)}: fill in the column right, 1 for good enough and 0 for not, then:")
+        click.echo(f"  pochade learn --scorer labels:{images}/labels.csv ...")
+        return
+    _write(asked, run(asked, lambda line: click.echo(line, err=True)))
+
+
+def _write(asked: "Asked", learned: "Learned") -> None:
+    """Write the catalog, its profile, the card and the figures; report; exit with 1 where nothing is promoted."""
+    from agents.learning.card import card
+    from agents.learning.learning import figures
+    from agents.profiling.cascades.table import Choice
+    from agents.profiling.catalog import updated
+    from agents.profiling.file import profile_of, render, save_table
+    from agents.profiling.machine import provenance
+    from streams.parsing import catalog as catalog_text
+
+    name, out, made = asked.catalog.name, asked.out, provenance()
+    profile = profile_of(learned.wanted, learned.found)
+    text = updated(learned.text, profile)
+    (out / f"{name}.toml").write_text(text)
+    (out / f"{name}.json").write_text(render(profile, made, learned.found.missing))
+    save_table(learned.wanted, learned.found, out / f"{name}-quality.npz")
+    (out / "README.md").write_text(card(asked, learned, made))
+    (out / "learned.json").write_text(json.dumps(figures(learned) | made, indent=1) + "\n")
+    for level, share in learned.right.items():
+        low, high = learned.interval(level)
+        click.echo(f"{level}: {share:.3f} [{low:.3f}, {high:.3f}] of the held-out images are at standard")
+    for kind, worth in learned.worth.items():
+        click.echo(f"{kind}: {worth.in_words()}")
+    if learned.pair.discriminator:
+        swept(catalog_text.parse(text, name), out / f"{name}.json", Choice(), is_kept=True)
+    if not any(worth.is_promoted for worth in learned.worth.values()):
+        click.echo(f"{out / name}.toml names no judge: none is better than random", err=True)
+        raise SystemExit(1)
+    click.echo(f"serve it with: pochade --set catalog={(out / name).resolve()}.toml serve ...")

@@ -1,0 +1,136 @@
+"""`pochade learn`: from prompts and a scorer to judges that are promoted, or not, for what they are worth."""
+
+import csv
+import json
+import pathlib
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from agents.commands.learn import learn
+from agents.learning.learning import parts_of, worth_of
+from schemas.errors import PochadeError
+from streams import catalogs
+from streams.cli import LazySettings
+from tests.integration.pages import blocks
+
+pytestmark = pytest.mark.torch
+
+LEVEL = """
+[variants.{name}]
+engine = "profile"
+model = ""
+scheduler = ""
+steps = {steps}
+guidance = 1.0
+width = 32
+height = 32
+latency_ms = {{ 1 = {ms} }}
+load_ms = 1
+"""
+CATALOG = "# mine\n" + LEVEL.format(name="quick", steps=1, ms=0.2) + LEVEL.format(name="good", steps=1, ms=1)
+SUBJECTS = ("a cat", "a boat", "a lamp", "two trees", "an old door", "a bridge", "a red chair", "a bowl of fruit")
+PLACES = ("in the rain", "at night", "on a hill", "by the sea", "in a garden", "under a bridge")
+HARD = ("holding a written sign", "with seven fingers", "reflected in a mirror")
+
+
+def prompts_of(count: int) -> list[str]:
+    """Half of them ask for what the quick level cannot do."""
+    draws = random.Random(3)
+    found = dict[str, None]()
+    while len(found) < count:
+        hard = [draws.choice(HARD)] if draws.random() < 0.5 else []
+        found[" ".join([draws.choice(SUBJECTS), *hard, draws.choice(PLACES), f"number {len(found)}"])] = None
+    return list(found)
+
+
+def is_hard(prompt: str) -> bool:
+    return any(words in prompt for words in HARD)
+
+
+def label(table: pathlib.Path, right: Callable[[str, str], int]) -> None:
+    """Fill in the table as people would. `right`: of prompt and level."""
+    with table.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert {row["right"] for row in rows} == {""}
+    with table.open("w", newline="") as out:
+        written = csv.DictWriter(out, list(rows[0]))
+        written.writeheader()
+        written.writerows({**row, "right": right(row["prompt"], row["level"])} for row in rows)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(learn, [*arguments, "--jobs", "1"], obj=LazySettings({}, None))
+
+
+def in_folder(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.chdir(folder)
+    pathlib.Path("catalog.toml").write_text(CATALOG)
+    pathlib.Path("prompts.txt").write_text("\n".join(prompts_of(count)))
+
+
+def test_the_page_leads_from_a_catalog_without_evidence_to_a_promoted_pair(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_folder(tmp_path, monkeypatch, 300)
+    to_label, to_learn, to_plan = [block.split() for block in blocks("agents/models/OWN_JUDGES.md")]
+    assert to_label[:2] == to_learn[:2] == ["pochade", "learn"]
+    assert run(*to_label[2:]).exit_code == 0
+    draws = random.Random(5)  # one label in ten is wrong
+    label(
+        tmp_path / "to-label" / "labels.csv",
+        lambda prompt, level: int((level == "good" or not is_hard(prompt)) != (draws.random() < 0.1)),
+    )
+    said = run(*to_learn[2:])
+    assert said.exit_code == 0, said.output
+    assert "not promoted" not in said.output
+    figures = json.loads((tmp_path / "learned" / "learned.json").read_text())
+    assert figures["classifier"]["low"] > 0
+    assert figures["discriminator"]["low"] > 0
+    assert "recovers" in (tmp_path / "learned" / "README.md").read_text()
+    learned = catalogs.measured("learned/catalog.toml")
+    assert (learned.pair().light, learned.pair().heavy, learned.pair().discriminator) == ("quick", "good", "learned")
+    assert learned.measured is not None
+    assert sum(learned.measured.prompts) == len(parts_of(300, 1).test)
+    assert (tmp_path / "learned" / "catalog.toml").read_text().startswith("# mine")
+    assert to_plan[1:3] == ["plan", "solve"]
+
+
+def test_a_judge_that_is_no_better_than_random_is_not_promoted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_folder(tmp_path, monkeypatch, 120)
+    run("--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--images", "to-label")
+    draws = random.Random(7)
+    label(tmp_path / "to-label" / "labels.csv", lambda _prompt, _level: draws.randrange(2))
+    said = run(
+        "--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--scorer", "labels:to-label/labels.csv"
+    )  # fmt: skip
+    assert (said.exit_code, type(said.exception)) == (1, SystemExit), said.output
+    assert said.output.count("not better than random, not promoted") == 2
+    catalog = catalogs.load("learned/catalog.toml")
+    assert [*catalog.cascades, *catalog.discriminators, *catalog.classifiers] == []
+
+
+def test_no_held_out_prompt_is_learned_from() -> None:
+    parts = parts_of(100, seed=1)
+    rows = np.concatenate(parts)
+    assert sorted(rows) == list(range(100))
+    with pytest.raises(PochadeError, match="too few"):
+        parts_of(10, seed=1)
+
+
+def test_a_ranking_by_the_truth_recovers_all_and_a_drawn_one_nothing() -> None:
+    draws = np.random.default_rng(1)
+    light = (draws.random(1000) < 0.5).astype(float)
+    heavy = np.ones(1000)
+    truth, chance = worth_of(1 - light, light, heavy, 1), worth_of(draws.random(1000), light, heavy, 1)
+    assert truth.recovery == pytest.approx(1)
+    assert truth.is_promoted
+    assert abs(chance.recovery) < 0.15
+    assert not chance.is_promoted
+    unknown = np.full(1000, np.nan)
+    assert not worth_of(1 - light, light, unknown, 1).is_promoted
