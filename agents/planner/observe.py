@@ -109,7 +109,7 @@ class Sources:
             self.builder.hops.add(steps, result.latency_ms)
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
-                results.add_score(step.level, result.hardness, step.confidence)
+                results.add_score(step.level, step.discriminator, result.hardness, step.confidence)
             if not (step.more or (step.reuse and step.reuse.step)):  # from a stored latent it takes another time
                 load_ms = step.times.load_ms if step.times is not None else 0.0  # of components: no profile has it
                 self.builder.run_times.add(step.level, step.batch, step.refine_from_step, step.generate_ms - load_ms)

@@ -22,7 +22,9 @@ class Results:
         """`slo_ms`: latency beyond which an answer is late; 0: none is."""
         self._slo_ms = slo_ms
         self._ended = array("d")  # 2 * when + whether in time, of each; one thread may add while another reads
-        self._scores: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=SCORES))
+        self._scores: defaultdict[tuple[str, str], deque[tuple[float, float]]] = defaultdict(
+            lambda: deque(maxlen=SCORES)
+        )
 
     def clear(self) -> None:
         """A reader begins again with the window."""
@@ -38,9 +40,9 @@ class Results:
         if len(self._ended) > 2 * MAX_RESULTS:
             del self._ended[:MAX_RESULTS]
 
-    def add_score(self, level: str, hardness: float, confidence: float) -> None:
-        """The confidence of a level's image, whose request has ended."""
-        self._scores[level].append((hardness, confidence))
+    def add_score(self, level: str, discriminator: str, hardness: float, confidence: float) -> None:
+        """A discriminator's confidence in a level's image, whose request has ended."""
+        self._scores[level, discriminator].append((hardness, confidence))
 
     def served(self, now_ms: int) -> Served:
         """Return the figures of requests that ended in the last minute; the quality of their images is unknown."""
@@ -56,6 +58,6 @@ class Results:
         judges = {pair.light: pair.discriminator for pair in reversed(catalog.cascades)}
         judges |= {cascade.level: cascade.discriminator for cascade in (plan.cascades if plan else ())}
         return tuple(
-            observed_deferral(level, judges[level], list(self._scores[level]), bounds)
-            for level in sorted(self._scores.keys() & judges.keys())
+            observed_deferral(*key, list(self._scores[key]), bounds)
+            for key in sorted(self._scores.keys() & judges.items())
         )

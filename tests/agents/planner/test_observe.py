@@ -61,7 +61,9 @@ def test_everything_that_is_seen_is_in_one_observation() -> None:
             a_record(a_classified(a_request(request_id=f"r-{n}"), received_ms=NOW_MS - 500 * n, hardness=0.55))
         )
     image = an_image(a_job(a_classified()))
-    outcome = completed(image, 0.9, 0.3, reason="", by="discriminator", policy="p", now_ms=NOW_MS - 10)
+    outcome = completed(
+        image, 0.9, 0.3, reason="", by="discriminator", policy="p", now_ms=NOW_MS - 10, discriminator="look"
+    )
     for _ in range(100):
         sources.on_result(a_record(result_of(outcome)))
     seen = observed(sources, fleet)
@@ -130,7 +132,8 @@ def test_a_topic_that_cannot_be_read_in_time_is_gone_without_and_counted(monkeyp
 
 def a_result(confidence: float | None = 0.4, ended_ms: int = NOW_MS - 100, hardness: float = 0.5) -> Result:
     image = an_image(a_job(a_classified(a_request(created_ms=NOW_MS - 1000), hardness=hardness)))
-    return result_of(completed(image, confidence, 0.3, reason="kept", by="discriminator", policy="p", now_ms=ended_ms))
+    judged = {"by": "discriminator", "discriminator": "look", "policy": "p", "now_ms": ended_ms}
+    return result_of(completed(image, confidence, 0.3, reason="kept", **judged))
 
 
 def a_refusal(request: GenerateRequest, code: str = "invalid") -> Result:

@@ -47,16 +47,17 @@ def test_the_last_minute_counts_even_after_the_clock_jumped_back_for_as_long_as_
 
 def test_a_reader_that_begins_again_has_forgotten_results_and_confidences() -> None:
     made = results(1.0)
-    made.add_score("light", 0.5, 0.5)
+    made.add_score("light", "look", 0.5, 0.5)
     made.clear()
     assert (made.served(NOW_MS), made.deferral(a_plan(), a_catalog(), ALL)) == (Served(), ())
 
 
-def test_the_deferral_curve_of_a_level_is_that_of_its_scores_by_whoever_judges_it_now() -> None:
+def test_the_deferral_curve_of_a_level_is_that_of_its_scores_by_the_discriminator_that_judges_it_now() -> None:
     made = results()
     for n in range(200):
-        made.add_score("light", 0.5, n / 200)
-        made.add_score("heavy", 0.5, 0.5)
+        made.add_score("light", "look", 0.5, n / 200)
+        made.add_score("light", "before", 0.5, 0.5)
+        made.add_score("heavy", "look", 0.5, 0.5)
     (seen,) = made.deferral(a_plan(), a_catalog(), ALL)
     assert (seen.level, seen.discriminator, seen.images) == ("light", "look", 200)
     assert seen.curves[0] is not None
@@ -65,7 +66,7 @@ def test_the_deferral_curve_of_a_level_is_that_of_its_scores_by_whoever_judges_i
 
 def test_a_confidence_that_is_no_number_is_counted_apart() -> None:
     made = results()
-    made.add_score("light", 0.5, math.nan)
+    made.add_score("light", "look", 0.5, math.nan)
     (seen,) = made.deferral(None, a_catalog(), ALL)
     assert (seen.images, seen.ignored) == (0, 1)
     assert json.dumps(asdict(seen))

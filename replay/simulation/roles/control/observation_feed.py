@@ -143,7 +143,9 @@ class ObservationFeed:
         self._results, self._learns = self._builder.results, setup.learns or terms_of(named(setup.policy)).learns
         arrivals = self._builder.arrivals
         self.on_sampled, self.on_classified = arrivals.on_sampled, arrivals.on_classified
-        self._scores: defaultdict[int, list[tuple[str, float]]] = defaultdict(list)  # of open requests: level and score
+        self._scores: defaultdict[int, list[tuple[str, str, float]]] = defaultdict(
+            list
+        )  # of open requests: level, by whom
         self._runs: defaultdict[int, list[tuple[str, int, int, int]]] = defaultdict(list)  # what `RunTimes.add` takes
         tally.on_result = self.on_result
 
@@ -181,10 +183,10 @@ class ObservationFeed:
         """Return the variants of which requests in flight need one, as no other serves them."""
         return self._builder.needs.asked() if self._has_options else frozenset()
 
-    def on_scored(self, job: Job, confidence: float) -> None:
+    def on_scored(self, job: Job, discriminator: str, confidence: float) -> None:
         """Keep the confidence of a judged image, which the planner learns when its request has ended."""
         if self._learns:
-            self._scores[job.number].append((job.level, as_score(confidence)))
+            self._scores[job.number].append((job.level, discriminator, as_score(confidence)))
 
     def on_generated(self, call: Sequence[Job], call_ms: float) -> None:
         """Keep the run time of each job of a call, which the planner learns when its request has ended."""
@@ -211,8 +213,8 @@ class ObservationFeed:
             for run in self._runs.pop(job.number, ()):
                 self._builder.run_times.add(*run)
         if self._scores:
-            for level, confidence in self._scores.pop(job.number, ()):
-                results.add_score(level, job.draws.hardness[job.row], confidence)
+            for level, discriminator, confidence in self._scores.pop(job.number, ()):
+                results.add_score(level, discriminator, job.draws.hardness[job.row], confidence)
 
     def _add_reuse(self, job: Job) -> None:
         decision, catalog = job.reuse, self._setup.catalog

@@ -45,7 +45,7 @@ class SimulatedImages:
 class Judge(Sender):
     """Scores images after the discriminator's latency, as many at once as there are: it is never what holds up work."""
 
-    on_scored: Callable[[Job, float], None]
+    on_scored: Callable[[Job, str, float], None]
 
     def __init__(
         self, events: EventQueue, plan_state: PlanState, fleet: Fleet, beats: Heartbeats, timing: Timing,
@@ -94,7 +94,7 @@ class Judge(Sender):
     def _scored(self, ask: Ask[Job]) -> None:
         job = ask.image
         confidence = job.draws.confidence(job.variant, ask.asked.discriminator)[job.row]
-        self.on_scored(job, confidence)
+        self.on_scored(job, ask.asked.discriminator, confidence)
         self._carry_out(self.logic.on_scored(ask, confidence, self._events.now_ms))
 
     def _send_on(self, effect: SendOn[Job]) -> None:

@@ -164,7 +164,7 @@ class LivePlanner:
             ran = {"started_ms": arrival.at_ms, "generated_ms": arrival.at_ms + arrival.run_ms, "batch": 1}
             image = an_image(job, **ran)
             how: dict[str, Any] = {"reason": "", "by": "discriminator", "policy": "p", "now_ms": arrival.ends_ms}
-            outcome = completed(image, arrival.confidence, 0.3, **how)
+            outcome = completed(image, arrival.confidence, 0.3, **how, discriminator="look")
         self.loop.sources.on_result(a_record(result_of(outcome)))
 
     def step(self, at_ms: int, beats: Sequence[Beat]) -> None:
@@ -242,7 +242,7 @@ class SimulatedPlanner:
         if arrival.end == "COMPLETED":
             job.level = arrival.classes["models"]
             self.feed.on_generated([job], float(arrival.run_ms))
-            self.feed.on_scored(job, arrival.confidence)
+            self.feed.on_scored(job, "look", arrival.confidence)
         status = Status.COMPLETED if arrival.end == "COMPLETED" else Status.REJECTED
         self.tally.ends[status] += 1
         self.tally.on_result(job, status, "" if status is Status.COMPLETED else arrival.end)

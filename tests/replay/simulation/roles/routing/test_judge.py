@@ -189,7 +189,7 @@ def simulated(situation: Situation, logic_of: LogicOf, catalog: Catalog = CATALO
     fleet = Fleet(events, plan_state, catalog, timing, beats, serving, tally)
     logic = logic_of(catalog)
     judge = Recording(events, plan_state, fleet, beats, timing, times, catalog, ledger, store, logic, WaitingTopics())
-    judge.on_scored = lambda _job, _confidence: None
+    judge.on_scored = lambda _job, _discriminator, _confidence: None
     beat = heavy_beat(situation)
     if beat is not None:
         judge.view.on_heartbeat(beat, 0.0)

@@ -324,7 +324,7 @@ def simulated(story: Story) -> list[tuple[Any, ...]]:
     )
     work = SimulatedImages(catalog, ledger, busy)  # type: ignore[arg-type]
     judge.logic = telling = Telling(escalation, work, lambda: events.now_ms)
-    judge.busy, judge.on_scored = busy, lambda _job, _confidence: None
+    judge.busy, judge.on_scored = busy, lambda _job, _discriminator, _confidence: None
     for since_ms, plan in story.plans:
         events.at(max(since_ms, BEGIN_MS), plan_state.obey, plan)
     if story.away_ms is not None:
