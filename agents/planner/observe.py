@@ -105,8 +105,8 @@ class Sources:
             self.builder.in_flight.end(result.request_id, result.ended_ms, self._best_ms if lacked else 0.0)
             self.builder.needs.end(result.request_id, is_demand=result.code != QUOTA)
         results.add(result.status, result.ended_ms, result.latency_ms or 0, result.code)
-        if result.status is Status.COMPLETED and result.latency_ms is not None:
-            self.builder.hops.add(steps, result.latency_ms)
+        if result.status is Status.COMPLETED and result.created_ms is not None and result.latency_ms is not None:
+            self.builder.hops.add(steps, result.created_ms, result.latency_ms)
         for step in steps:
             if step.confidence is not None and result.hardness is not None:
                 results.add_score(step.level, step.discriminator, result.hardness, step.confidence)

@@ -13,17 +13,17 @@ def a_stage(level: str = "light", queue_ms: int = 0, generate_ms: int = 20, conf
     )  # fmt: skip
 
 
-def kept(hops: Hops, queue_ms: int, skew_ms: int = 0) -> None:
+def kept(hops: Hops, queue_ms: int, skew_ms: int = 0, at_ms: int = 0) -> None:
     path = (a_stage(queue_ms=queue_ms, generate_ms=20, confidence=0.9),)
-    hops.add(path, REST + queue_ms + 20 + JUDGE + skew_ms)
+    hops.add(path, at_ms, REST + queue_ms + 20 + JUDGE + skew_ms)
 
 
-def escalated(hops: Hops, queue_ms: int, skew_ms: int = 0) -> None:
+def escalated(hops: Hops, queue_ms: int, skew_ms: int = 0, at_ms: int = 0) -> None:
     path = (
         a_stage(queue_ms=3, generate_ms=20, confidence=0.1),
         a_stage(level="heavy", queue_ms=queue_ms, generate_ms=200),
     )
-    hops.add(path, REST + 3 + 20 + JUDGE + HOP + queue_ms + 200 + skew_ms)
+    hops.add(path, at_ms, REST + 3 + 20 + JUDGE + HOP + queue_ms + 200 + skew_ms)
 
 
 def test_a_hop_is_what_escalation_takes_beside_waits_calls_and_the_judge() -> None:
@@ -43,13 +43,23 @@ def test_a_client_s_clock_and_a_straggler_change_nothing() -> None:
     assert hops.observed_ms() == HOP
 
 
+def test_topics_that_take_longer_under_load_change_nothing() -> None:
+    """In a burst more drafts are kept, and all requests take 200 ms more to their first job."""
+    hops = Hops()
+    for at in range(ENOUGH):
+        escalated(hops, queue_ms=5, at_ms=at)
+        kept(hops, queue_ms=5, at_ms=100_000 + at, skew_ms=200)
+    kept(hops, queue_ms=5, at_ms=30)
+    assert hops.observed_ms() == HOP
+
+
 def test_it_is_unknown_before_enough_of_both_kinds_and_after_a_pause() -> None:
     hops = Hops()
     for _ in range(ENOUGH):
         escalated(hops, queue_ms=5)
     assert hops.observed_ms() is None
     for _ in range(ENOUGH):
-        hops.add((a_stage(),), 900)  # straight to heavy: no judge looked at it
+        hops.add((a_stage(),), 0, 900)  # straight to heavy: no judge looked at it
     assert hops.observed_ms() is None
     for _ in range(ENOUGH):
         kept(hops, queue_ms=5)
