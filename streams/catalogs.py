@@ -129,6 +129,7 @@ def missing_models(catalog: Catalog, engine: str) -> list[str]:
     wanted = [(f"variant {v.name}", v.model) for v in variants]
     wanted += [(each.id, each.source) for v in variants for each in v.components]
     judges = catalog.discriminators.values()
+    wanted += [(f"floor of discriminator {d.name}", d.floor.model) for d in judges if d.floor is not None]
     wanted += [(f"discriminator {d.name}", d.folder or d.model) for d in judges if d.folder or d.model]
     return [f"{who}: {folder}" for who, folder in wanted if is_missing(folder)]
 

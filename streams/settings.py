@@ -225,6 +225,8 @@ class Safety(Section):
     """The check of images before they are stored, and what is done about those that must not be shown."""
 
     checker: str = ""  # a folder of a checker, or the name of one under infra/models/safety; "": none
+    engine: str = ""  # of a judge of images, such as classifier, whose model `checker` names; "": a checker's folder
+    options: dict[str, Any] = {}  # of that engine, such as {label = "nsfw"}
     threshold: float = Field(0, ge=0, le=1)  # score from which on something is done; 0: the checker's own
     # flag: report the score; blur: beyond recognition, and report it; block: REJECTED `unsafe`, and store nothing
     action: SafetyAction = "block"

@@ -5,16 +5,12 @@ It carries out what `planner.serving.judging.judging.DiscriminatorLogic` decides
 
 import asyncio
 import dataclasses
-import io
 import logging
 import math
-import time
 from collections.abc import Container, Mapping, Sequence
 from typing import assert_never
 
-import numpy as np
-from PIL import Image
-
+from agents.discriminator.batches import MOST, Batches, Judged
 from agents.discriminator.fact_sample import FactSample
 from agents.discriminator.scorers import Scorer
 from agents.judges import JudgeAway, JudgeFailed
@@ -83,6 +79,7 @@ class Discriminator:
 
     role = "discriminator"
     source = topics.IMAGES
+    ahead = 2 * MOST  # records: while one batch is judged, the next one comes together
 
     def __init__(
         self,
@@ -103,8 +100,8 @@ class Discriminator:
         self._sample = sample
         self._plans = plans
         self._dispatcher = dispatcher
-        self._store = store
-        self._scorers = scorers
+        self._batches = Batches(store, scorers)
+        self._ahead: dict[tuple[int, int], tuple[str, asyncio.Future[Judged]]] = {}  # place of a record -> its score
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """An outcome, an escalation, or nothing for a request that has ended; of an image that cannot be read, itself.
@@ -141,12 +138,33 @@ class Discriminator:
                 case _:
                     assert_never(effect)
 
-    async def _judged(self, ask: Ask[ImageGenerated], record: Incoming) -> Effect[ImageGenerated]:
-        """Score the images of a job; return what the machine asks for next."""
-        image, discriminator = ask.image, ask.asked.discriminator
-        begun_ms, begun_s = now_ms(), time.monotonic()
+    def look_ahead(self, records: Sequence[Incoming]) -> None:
+        """Begin to score the images of records that come next; each is decided in its turn, by the plan then."""
+        known, self._ahead, plan = self._ahead, {}, self._plans.plan
+        for record in records:
+            place = record.partition, record.offset
+            if place in known:
+                self._ahead[place] = known[place]
+            elif plan is not None and (ask := self._asked(record, plan)) is not None:
+                name = ask.asked.discriminator
+                self._ahead[place] = name, self._batches.submit(name, ask.image)
+
+    def _asked(self, record: Incoming, plan: Plan) -> Ask[ImageGenerated] | None:
+        """Return what would be asked of a record now; None if nothing is, or it cannot be read."""
         try:
-            confidence = await asyncio.to_thread(self._score, image, self._scorers[discriminator])
+            first = self.logic.on_image(decode(record.value, ImageGenerated), plan)
+        except Exception:  # `on_record` says what is wrong
+            return None
+        return first if isinstance(first, Ask) else None
+
+    async def _judged(self, ask: Ask[ImageGenerated], record: Incoming) -> Effect[ImageGenerated]:
+        """Score the images of a job, or take what was scored ahead; return what the machine asks for next."""
+        image, discriminator = ask.image, ask.asked.discriminator
+        name, answer = self._ahead.pop((record.partition, record.offset), ("", None))
+        if answer is None or name != discriminator:
+            answer = self._batches.submit(discriminator, image)
+        try:
+            judged = await answer
         except StoreUnavailable:
             return self.logic.on_away(ask)
         except JudgeAway as error:
@@ -156,20 +174,13 @@ class Discriminator:
         except JudgeFailed as error:
             metrics.FALLBACKS.labels(self.role, "judge-failed").inc()
             log.warning("%s; the image counts as not good enough", error)
-            confidence = math.nan
+            judged = Judged(math.nan, now_ms(), now_ms())
         except Unreadable as error:
             return self.logic.on_unreadable(ask, error, image.stored_ms, now_ms())
-        metrics.SCORING_SECONDS.labels(discriminator).observe(time.monotonic() - begun_s)
         if spans.recorder is not None:
-            facts = {names.EVALUATION: discriminator, names.SCORE: confidence}
-            spans.note(self.role, [record], f"score {discriminator}", begun_ms, now_ms(), facts)
-        return self.logic.on_scored(ask, confidence, now_ms())
-
-    def _score(self, image: ImageGenerated, scorer: Scorer) -> float:
-        """Return the confidence in the worst of a job's images; nothing is scored before all of them are there."""
-        data = [self._store.get(each.uri) for each in (image.image, *image.more)]
-        images = [_pixels(each) for each in data]
-        return _worst(scorer.score([image.job.classified.request] * len(images), images))
+            facts = {names.EVALUATION: discriminator, names.SCORE: judged.confidence}
+            spans.note(self.role, [record], f"score {discriminator}", judged.begun_ms, judged.ended_ms, facts)
+        return self.logic.on_scored(ask, judged.confidence, now_ms())
 
     def _completed(self, end: End[ImageGenerated], record: Incoming) -> Outgoing:
         image, decision, at_ms = end.image, end.decision, now_ms()
@@ -213,14 +224,3 @@ class Discriminator:
         """An image that cannot be judged at all ends its request as FAILED."""
         outcome = failed(request_id_of(record), reason=str(error), by=self.role, now_ms=now_ms())
         return refused(record, outcome, error, now_ms())
-
-
-def _pixels(data: bytes) -> np.ndarray:
-    """Return an image as uint8 [h, w, 3]."""
-    with Image.open(io.BytesIO(data)) as opened:
-        return np.asarray(opened.convert("RGB"))
-
-
-def _worst(confidences: Sequence[float]) -> float:
-    """Return the lowest; NaN, which counts as no confidence at all, goes before any."""
-    return min(confidences, key=lambda each: -1.0 if math.isnan(each) else each)

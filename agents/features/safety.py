@@ -7,9 +7,12 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
+from agents.judges import ConfidentJudge
 from agents.worker.images import Blocked, SafeImage
 from agents.worker.stages import Opening, Stage
+from planner.catalog.judges import LEARNED, Judge
 from planner.serving.safety import Action, SafetyTerms, why_blocked
+from schemas.errors import PochadeError
 from streams import metrics
 from streams.settings import Safety
 from streams.shipped import MODELS
@@ -59,12 +62,34 @@ def blurred(image: Image.Image) -> Image.Image:
 def open_stage(opening: Opening) -> Stage:
     """Return the check that the settings name. Raises PochadeError: there is no such checker."""
     settings = opening.settings.safety
+    if settings.engine:
+        return SafetyStage(JudgeCheck(_judge_of(settings)), terms_of(settings, settings.threshold))
     if not settings.checker:
         return Stage()
     from agents.models.safety import SafetyChecker  # torch, which an engine without it need not wait for
 
     checker = SafetyChecker.load(folder_of(settings.checker))
     return SafetyStage(checker, terms_of(settings, checker.threshold))
+
+
+class JudgeCheck:
+    """Any judge of images as a safety checker: its confidence is the probability that an image must not be shown."""
+
+    def __init__(self, judge: Judge) -> None:
+        """Open it. Raises JudgeFailed."""
+        self._judge = ConfidentJudge(judge)
+
+    def score(self, images: Sequence[np.ndarray]) -> list[float]:
+        """Return the confidence for each image; NaN, which counts as unsafe, where the judge gives none."""
+        return self._judge.confidences(images, [""] * len(images))
+
+
+def _judge_of(settings: Safety) -> Judge:
+    """Return the judge that the settings name. Raises PochadeError: they state no threshold."""
+    if not settings.threshold:
+        raise PochadeError(f"safety.threshold must be above 0 for engine {settings.engine!r}: got 0; state it")
+    folder, model = (settings.checker, "") if settings.engine == LEARNED else ("", settings.checker)
+    return Judge(name="safety", engine=settings.engine, folder=folder, model=model, options=settings.options)
 
 
 def folder_of(checker: str) -> Path:

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
-from planner.catalog.engines import JUDGES, check_judge
+from planner.catalog.engines import JUDGES, check_judge, clip_of_floor
 from planner.catalog.judges import PROFILE, Judge
 from schemas.errors import PochadeError
 
@@ -68,8 +68,9 @@ class ConfidentJudge:
     """A judge of images as a discriminator: its scores as confidences."""
 
     def __init__(self, judge: Judge) -> None:
-        """Open it. Raises as `open_image_judge`."""
-        self._judge, self._opened = judge, open_image_judge(judge)
+        """Open it, and its floor's CLIP. Raises as `open_image_judge`."""
+        self._judge, self._opened, clip = judge, open_image_judge(judge), clip_of_floor(judge)
+        self._clip = None if clip is None else open_image_judge(clip)
 
     def confidences(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> list[float]:
         """Return the confidence in [0, 1] for each pair; NaN for a score that stands for none.
@@ -84,6 +85,9 @@ class ConfidentJudge:
         found = [self._judge.confidence(float(score)) for score in scores]
         if any(map(math.isnan, found)):
             log.warning("judge %r: no confidences, without a calibration: %s", self._judge.name, scores)
+        if self._clip is not None and self._judge.floor is not None:
+            cosines, least = self._clip.score(images, prompts), self._judge.floor.least
+            found = [each if cosine >= least else 0.0 for each, cosine in zip(found, cosines, strict=True)]
         return found
 
 

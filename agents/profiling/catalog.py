@@ -25,7 +25,13 @@ def relocated(catalog: Catalog, models: Path) -> Catalog:
         catalog,
         variants={name: replace(v, model=moved(v.model)) for name, v in catalog.variants.items()},
         discriminators={
-            name: replace(d, folder=moved(d.folder), model=moved(d.model)) for name, d in catalog.discriminators.items()
+            name: replace(
+                d,
+                folder=moved(d.folder),
+                model=moved(d.model),
+                floor=d.floor and d.floor._replace(model=moved(d.floor.model)),
+            )
+            for name, d in catalog.discriminators.items()
         },
         classifiers={name: replace(c, folder=moved(c.folder)) for name, c in catalog.classifiers.items()},
     )

@@ -52,6 +52,9 @@ def check_judge(judge: Judge) -> None:
     require(has_folder, f"{where} folder", judge.folder, "named", "give a folder")
     has_model = bool(judge.model) or judge.engine not in PRETRAINED
     require(has_model, f"{where} model", judge.model, "named", "give a folder or hub id")
+    if judge.floor is not None:
+        least, draws = judge.floor.least, judge.engine == PROFILE
+        require(-1 <= least <= 1 and not draws, f"{where} floor", judge.floor, "a cosine, of images", "correct it")
     own = judge.calibration is None or judge.engine not in (LEARNED, PROFILE)
     require(own, f"{where} calibration", judge.calibration, f"left out for {judge.engine}", "its folder has its own")
     if known is None:
@@ -70,3 +73,10 @@ def check_judge(judge: Judge) -> None:
         require(named, f"{where} options.url", url, "http://... or https://...", "correct it")
         timed = isinstance(limit_s, int | float) and 0 < limit_s < 1e6
         require(timed, f"{where} options.timeout_s", limit_s, "seconds > 0", "correct it")
+
+
+def clip_of_floor(judge: Judge) -> Judge | None:
+    """Return the judge of a judge's floor; None where it has none."""
+    if judge.floor is None:
+        return None
+    return Judge(name=f"{judge.name}, floor", engine="clip-score", model=judge.floor.model, device=judge.device)

@@ -6,7 +6,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from planner.catalog.validate import check_device, require
 
@@ -33,6 +33,13 @@ class Calibration:
         return 1 / (1 + math.exp(-logit)) if logit > -700 else 0.0 if logit <= -700 else math.nan
 
 
+class Floor(NamedTuple):
+    """The least cosine of image and prompt by a CLIP, whatever else a judge says. Source: HADIS 3.3."""
+
+    model: str  # a CLIP, as `Judge.model`
+    least: float  # [-1, 1]; an image below has confidence 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judge:
     """A judge of images. `planner.catalog.engines.check_judge` refuses what its engine cannot do."""
@@ -43,6 +50,7 @@ class Judge:
     model: str = ""  # of a pretrained one: a folder relative to infra/, or a Hugging Face id, OWNER/NAME@REVISION
     options: Mapping[str, Any] = field(default_factory=dict)  # the engine's own
     device: str = ""  # "cpu", "cuda", "cuda:1"; "": cuda where there is one, else cpu
+    floor: Floor | None = None  # None: there is none
     calibration: Calibration | None = None  # None: scores are confidences as they are; of UNBOUNDED their sigmoid
 
     def __post_init__(self) -> None:

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--models", is_flag=True, help="Load each level's model here, too, and try what the catalog says of it.")
+@click.option(
+    "--models",
+    is_flag=True,
+    help="Load each level's and discriminator's model here, too, and try what the catalog says of it.",
+)
 @LISTED
 @click.pass_obj
 def doctor(load: "Callable[[], Settings]", output: str, *, models: bool) -> None:

@@ -9,13 +9,14 @@ takes, goes to the dlq, and the next record is served. Results go through the sh
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import logging
 import os
 import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from faust.types import TP, EventT, StreamT
 
@@ -67,6 +68,17 @@ class StreamLogic(Protocol):
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]: ...
 
 
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A role that may begin work on records before their turn. What it begins has no effect but to be done sooner."""
+
+    ahead: int  # records behind the present one
+
+    def look_ahead(self, records: Sequence[Incoming]) -> None:
+        """Begin with records that come next, the present one first; what was begun of others is not wanted any more."""
+        ...
+
+
 class AgentHost:
     """One Faust app (its own group) around one `StreamLogic`."""
 
@@ -94,8 +106,12 @@ class AgentHost:
         self.app.task(self._serve_delayed)
 
     async def _serve(self, stream: StreamT[bytes]) -> None:
-        async for event in stream.noack().events():
+        logic = self._logic if isinstance(self._logic, LooksAhead) else None
+        events = stream.noack()
+        async for event in events.events():
             record = _incoming(event, self._settings.kafka.prefix)
+            if logic is not None:
+                logic.look_ahead([record, *self._next(events, logic.ahead)])
             place = record.topic, record.partition
             if place in self._held:
                 awaited(record.topic, record.value)  # its schema is looked for with that of the first
@@ -104,6 +120,11 @@ class AgentHost:
             elif not await self._take(event, record):
                 self._held[place] = deque([(event, record)])
                 self.app.consumer.hold(TP(event.message.topic, record.partition))
+
+    def _next(self, stream: StreamT[bytes], count: int) -> list[Incoming]:
+        """Return the records that Faust has fetched and hands over next; they stay where they are."""
+        fetched = itertools.islice(stream.channel.queue._queue, count)  # which has no way to look at it
+        return [_incoming(event, self._settings.kafka.prefix) for event in fetched]
 
     async def _take(self, event: EventT[bytes], record: Incoming) -> bool:
         """Serve a record and have it acknowledged; return False, with nothing done, if it waits for its schema.

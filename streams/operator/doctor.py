@@ -2,6 +2,7 @@
 
 import contextlib
 import ipaddress
+import math
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,7 +11,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
-from planner.catalog.engines import ENGINES
+from planner.catalog.engines import ENGINES, JUDGES, clip_of_floor
+from planner.catalog.judges import PROFILE
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Heartbeat, ImageGenerated, Plan, ReusePlan
 from schemas.record import Incoming
@@ -54,7 +56,7 @@ DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATIO
 def examine(settings: Settings, *, loads_models: bool = False) -> Iterator[Check]:
     """Yield all checks, in the order in which they depend on each other; one that raises has failed.
 
-    `loads_models`: also loads each level's model, on this machine.
+    `loads_models`: also loads each level's model, and each discriminator's, on this machine.
     """
     yield _checked(
         "settings", lambda: _settings(settings), "correct it; `pochade config show` shows where it comes from"
@@ -66,6 +68,7 @@ def examine(settings: Settings, *, loads_models: bool = False) -> Iterator[Check
     yield _checked("models", lambda: _models(settings), "correct the catalog")
     if loads_models:
         yield from _all_checked("models load", lambda: _loaded(settings), "correct the catalog")
+        yield from _all_checked("models load", lambda: _judged(settings), "correct the catalog")
     yield _checked("quality", lambda: _quality(settings), "correct the catalog")
     reached = _checked("broker", lambda: _broker(settings), CONNECT)
     yield reached
@@ -117,6 +120,29 @@ def _loaded(settings: Settings) -> Iterator[Check]:
             yield fail(f"model of {name}", str(error), "correct the catalog, or the model", row="models load")
         else:
             yield ok(f"model of {name}", f"{engine} loads it, and it does what the catalog says", row="models load")
+
+
+def _judged(settings: Settings) -> Iterator[Check]:
+    """Open each discriminator as its role does, and judge an image of noise; one after the other."""
+    import numpy as np
+
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    named = load(settings.catalog, settings.published).discriminators.values()
+    judges = [each for judge in named for each in (judge, clip_of_floor(judge)) if each is not None]
+    for judge in judges:
+        name = judge.name
+        if judge.engine == PROFILE:
+            continue
+        try:
+            score = JUDGES.load(judge.engine)(judge).score([noise], ["a red heart"])[0]
+        except Exception as error:  # whatever a judge and its libraries raise
+            yield fail(f"judge {name}", str(error), "correct the catalog, or the model", row="models load")
+            continue
+        if math.isnan(judge.confidence(score)):
+            why = f"its score {score:.3g} is no confidence in [0, 1]"
+            yield fail(f"judge {name}", why, "give it a calibration = {scale = ..., shift = ...}", row="models load")
+        else:
+            yield ok(f"judge {name}", f"{judge.engine} opens it, and it judges an image", row="models load")
 
 
 def _quality(settings: Settings) -> Check:
@@ -363,7 +389,7 @@ def _safety(settings: Settings, live: list[Heartbeat]) -> Check:
 
     snapshot.past(settings, [IMAGES], since_ms=now_ms() - NEWEST_MS, keep=see, timeout_s=READ_S)
     checked = {worker: is_checked for worker, (_, is_checked) in newest_of.items()}
-    return checks.check_safety(checked, settings.safety.checker)
+    return checks.check_safety(checked, (settings.safety.checker or settings.safety.engine))
 
 
 def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:

@@ -2,16 +2,29 @@
 
 import pathlib
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from agents.discriminator.scorers import open_scorer
+from agents.features.safety import open_stage
 from agents.judges import ConfidentJudge, ImageJudge, JudgeAway, JudgeFailed, open_image_judge
+from agents.worker.images import SafeImage
+from agents.worker.stages import Opening, Stage, Stages
 from planner.catalog.engines import JUDGES
-from planner.catalog.judges import Calibration, Judge
+from planner.catalog.judges import Calibration, Floor, Judge
+from schemas.errors import PochadeError
+from streams.operator.doctor import examine
+from streams.operator.verdicts import Verdict
+from streams.settings import Settings
+from streams.settings import load as load_settings
+from streams.store.port import MemoryImageStore
 from tests.agents.judges import service
 from tests.agents.lab.training.judging import an_examiner, save_discriminator
+from tests.builders import a_discriminator, a_request
 from tests.toys import judges as toys
 
 pytestmark = pytest.mark.torch
@@ -19,6 +32,21 @@ pytestmark = pytest.mark.torch
 RANDOM = np.random.default_rng(55)
 IMAGES = [RANDOM.integers(0, 255, (40 + 3 * n, 48, 3)).astype(np.uint8) for n in range(8)]
 PROMPTS = [f"a {'red ' * n}heart" for n in range(8)]
+
+
+LEVEL = """
+[variants.light]
+engine = "profile"
+model = ""
+scheduler = ""
+steps = 1
+guidance = 1.0
+width = 8
+height = 8
+latency_ms = {1 = 1.0}
+load_ms = 1
+
+"""
 
 
 class Brightness:
@@ -157,3 +185,60 @@ def test_what_cannot_be_opened_says_why(folder: pathlib.Path, wrong: dict[str, A
     where = {key: str(folder / "vit") if each == "VIT" else each for key, each in wrong.items()}
     with pytest.raises(JudgeFailed, match=says):
         open_image_judge(Judge(name="x", **where))
+
+
+def test_an_image_below_its_floor_is_not_kept_whatever_its_judge_says(folder: pathlib.Path) -> None:
+    """HADIS 3.3: the cosine of image and prompt by a CLIP, beside the discriminator; off unless it is named."""
+    clip = Judge(name="clip", engine="clip-score", model=str(folder / "clip"))
+    cosines = open_image_judge(clip).score(IMAGES, PROMPTS)
+    least = float(np.median(cosines))
+    judge = {"engine": "classifier", "model": str(folder / "vit"), "options": {"label": "nsfw"}}
+    alone = open_scorer(a_discriminator(**judge))
+    floored = open_scorer(a_discriminator(**judge, floor=Floor(clip.model, least)))
+    requests = [a_request(prompt=prompt) for prompt in PROMPTS]
+    trusted = alone.score(requests, IMAGES)
+    wanted = [each if cosine >= least else 0.0 for each, cosine in zip(trusted, cosines, strict=True)]
+    assert floored.score(requests, IMAGES) == pytest.approx(wanted)
+    assert wanted.count(0.0) == 4
+
+
+def test_doctor_opens_judges_and_says_what_is_wrong(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    named = {
+        "good": ("classifier", folder / "vit", 'options = {label = "nsfw"}'),
+        "bad": ("classifier", folder / "vit", 'options = {label = "nsfv"}'),
+        "gone": ("clip-score", folder / "nothing", f'floor = {{model = "{folder / "clip"}", least = 0.1}}'),
+    }
+    tables = [
+        f'[discriminators.{name}]\nengine = "{engine}"\nmodel = "{model}"\n{more}\nthreshold = 0.5\nlatency_ms = 1\n'
+        for name, (engine, model, more) in named.items()
+    ]
+    (tmp_path / "mine.toml").write_text(LEVEL + "".join(tables))
+    checks = examine(Settings(catalog=str(tmp_path / "mine.toml"), home=tmp_path), loads_models=True)
+    found = {each.name: each for each in takewhile(lambda each: each.name != "quality", checks)}
+    checks.close()
+    verdicts = {name: each.verdict for name, each in found.items() if name.startswith("judge")}
+    assert verdicts == {
+        "judge good": Verdict.OK, "judge bad": Verdict.FAIL, "judge gone": Verdict.FAIL,
+        "judge gone, floor": Verdict.OK,
+    }  # fmt: skip
+    assert "nsfw" in found["judge bad"].found
+
+
+def test_any_classifier_is_a_safety_check(folder: pathlib.Path) -> None:
+    """The worker asks it before an image is stored; the threshold is the deployment's."""
+    safety: dict[str, Any] = {
+        "engine": "classifier", "checker": str(folder / "vit"), "options": {"label": "nsfw"}, "threshold": 0.3,
+        "action": "flag",
+    }  # fmt: skip
+    stage = opened_stage(safety)
+    (image,) = stage.check([SafeImage(Image.fromarray(IMAGES[0]))], "default")
+    judge = Judge(name="x", engine="classifier", model=str(folder / "vit"), options={"label": "nsfw"})
+    assert image.score == pytest.approx(open_image_judge(judge).score(IMAGES[:1], [""])[0])
+    assert image.safety == "flag"
+    with pytest.raises(PochadeError, match=r"safety\.threshold must be above 0"):
+        opened_stage({**safety, "threshold": 0})
+
+
+def opened_stage(safety: dict[str, Any]) -> Stage:
+    settings = load_settings({"safety": safety})
+    return open_stage(Opening(settings, MemoryImageStore(), lambda _record: None, Stages().check))

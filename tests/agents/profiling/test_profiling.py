@@ -256,6 +256,38 @@ def test_profile_writes_files_that_the_planner_reads_and_goes_on_where_it_was(
 
 
 @pytest.mark.torch
+@pytest.mark.usefixtures("no_rules_to_load", "dearer_is_better")
+def test_a_clip_that_a_catalog_names_is_measured_and_its_cascades_are_swept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DiffServe 2.2 thresholds CLIPScore and PickScore: either may be a discriminator."""
+    from tests.toys.judges import write_clip
+
+    def instead_of_a_process(_device: int | None, variant: Any, *_: Any) -> Round:
+        times = 1 if variant.name == "light" else 9
+        calls = [Sample(times * cpu, times * wall) for cpu, wall in CALLS]
+        return a_round(calls={1: calls, 2: calls})
+
+    monkeypatch.setattr(profiling_rounds, "_in_new_process", instead_of_a_process)
+    monkeypatch.setattr(profiling, "ENOUGH_S", 0.0)
+    clip = f'engine = "clip-score"\nmodel = "{write_clip(tmp_path / "clip")}"'
+    catalog = CATALOG.replace(
+        '[discriminators.look]\nengine = "profile"\nfolder = ""', f"[discriminators.look]\n{clip}"
+    )
+    monkeypatch.setattr("tests.agents.lab.evaluation.catalogs.CATALOG", catalog)
+    run_profile(tmp_path, "--write", "--drafts", "2")
+    look = parse_catalog((tmp_path / "small.toml").read_text(), "small").discriminator("look")
+    assert list(look.latency_ms) == [1, 2, 4, 8], "as measured, in place of what was typed"
+    assert min(look.latency_ms.values()) > 0
+    measured = parse((tmp_path / "small.json").read_text(), "small.json")
+    assert measured.settings is not None
+    assert measured.settings.rows
+    with np.load(tmp_path / "small-quality.npz") as arrays:
+        confidence = prompt_table(dict(arrays), "small-quality.npz").confidence
+    assert len(set(confidence[:, 0].tolist())) > 6, "the images differ by their cosine"
+
+
+@pytest.mark.torch
 @pytest.mark.usefixtures("no_rules_to_load")
 def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch

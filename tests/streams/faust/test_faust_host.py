@@ -341,3 +341,24 @@ def test_of_a_flood_of_bad_input_a_line_is_logged_and_of_other_errors_each_with_
     reported = [(bool(line.exc_info), "InvalidRecord" in line.getMessage()) for line in caplog.records]
     assert reported.count((True, False)) == 2
     assert 1 <= reported.count((False, True)) < 50
+
+
+class Ahead(Echo):
+    """Notes what it is shown before its turn, beside what is served."""
+
+    ahead = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: list[list[int]] = []
+
+    def look_ahead(self, records: Sequence[Incoming]) -> None:
+        self.shown.append([record.offset for record in records])
+
+
+def test_a_role_that_looks_ahead_sees_what_is_fetched_and_is_served_in_order(tmp_path: pathlib.Path) -> None:
+    logic, producer = Ahead(), MemoryRecordProducer()
+    events = [Event(n, str(n).encode()) for n in range(4)]
+    run(logic, producer, events, tmp_path)
+    assert logic.shown == [[0, 1, 2], [1, 2, 3], [2, 3], [3]]
+    assert logic.delivered == [b"0", b"1", b"2", b"3"]

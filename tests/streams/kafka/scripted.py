@@ -1,5 +1,6 @@
 """A Faust stream of events that a test wrote, as the host meets it."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import SimpleNamespace
 
@@ -34,11 +35,12 @@ class Stream:
     """The events in order, then the end."""
 
     def __init__(self, events: Sequence[Event]) -> None:
-        self._events = events
+        self._fetched = deque(events)
+        self.channel = SimpleNamespace(queue=SimpleNamespace(_queue=self._fetched))  # as Faust has what is to come
 
     def noack(self) -> "Stream":
         return self
 
     async def events(self) -> AsyncIterator[Event]:
-        for event in self._events:
-            yield event
+        while self._fetched:
+            yield self._fetched.popleft()
