@@ -1,8 +1,8 @@
 """Discriminators: how likely is an image good enough for its prompt, so that no dearer level need generate it again?
 
 Each kind judges images in its own way (`agents/models/judges/`). This module calibrates their logits to confidences, so
-that a threshold means the same for all kinds. No kind imports diffusers or transformers: a role that only judges starts
-fast.
+that a threshold means the same for all kinds. None imports diffusers, and transformers only where an encoder or a
+network of its format is named: a role that only judges starts fast.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import torch
 
-from agents.models.judges import embedding, pixels, prompt_aware, real
+from agents.models.judges import embedding, network, pixels, prompt_aware
 from agents.models.saved import Saved
 
 
@@ -27,8 +27,8 @@ class ImageCheck(Protocol):
 KINDS: Final[Mapping[str, Callable[[Saved], ImageCheck]]] = {
     "look": prompt_aware.PromptAware.load,  # image and prompt: does the image show what the prompt states?
     "pixels": pixels.Pixels.load,  # image and prompt, from scratch: for anybody's models
-    "real": real.Real.load,  # the image alone: could it be a real one? DiffServe 3.2
-    "embedding": embedding.Embedding.load,  # the same from a frozen embedding: HADIS 3.3
+    "network": network.Whole.load,  # the image alone, by a backbone trained as a whole: DiffServe 3.2
+    "embedding": embedding.Embedding.load,  # a head on a frozen encoder: HADIS 3.3
 }
 
 

@@ -69,7 +69,7 @@ class Schedule:
     batch: int = 64
     rate: float = 1e-3
     decay: float = 0.05
-    patience: int = 5  # epochs without a better one, after which it ends
+    patience: int = 4  # epochs without a better one, after which it ends
 
 
 def device_named(device: str) -> torch.device:

@@ -21,7 +21,7 @@ from agents.learning.discriminators.fitting import (
 )
 from agents.models.judges.pixels import BUCKETS, Network, Pixels, hashed, scaled
 
-SCHEDULE: Final = Schedule(epochs=16, batch=48, rate=2e-3, patience=16)
+SCHEDULE: Final = Schedule(epochs=12, batch=48, rate=2e-3, patience=4)
 _RIDGES: Final = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 _MATCHING: Final = 0.3  # weight of matching drafts with prompts
 _SWAPPED: Final = 0.15  # of drafts get another's prompt, for which they are wrong

@@ -43,7 +43,7 @@ def test_what_is_saved_scores_the_same_when_loaded(kind: str, tmp_path: Path) ->
     assert (loaded.name, loaded.kind, loaded.threshold) == (f"my {kind}", kind, 0.4)
 
 
-@pytest.mark.parametrize("kind", ["real", "embedding"])
+@pytest.mark.parametrize("kind", ["network", "embedding"])
 def test_a_kind_that_sees_the_image_alone_does_not_mind_the_prompt(kind: str, tmp_path: Path) -> None:
     judge = Discriminator.load(save_discriminator(tmp_path / kind, kind, an_examiner(kind)))
     image = some_pictures(1)[0]
@@ -59,17 +59,17 @@ def test_an_image_of_any_size_is_scored(tmp_path: Path) -> None:
 
 
 def test_nothing_to_score_gives_nothing_and_a_prompt_too_few_is_refused(tmp_path: Path) -> None:
-    judge = Discriminator.load(save_discriminator(tmp_path / "real", "real", an_examiner("real")))
+    judge = Discriminator.load(save_discriminator(tmp_path / "real", "network", an_examiner("network")))
     assert judge.score([], []) == []
     with pytest.raises(ValueError, match="2 images, 1 prompts"):
         judge.score(some_pictures(2), ["a red heart"])
 
 
 def test_an_unknown_kind_lists_the_known_ones(tmp_path: Path) -> None:
-    folder = save_discriminator(tmp_path / "it", "real", an_examiner("real"))
+    folder = save_discriminator(tmp_path / "it", "network", an_examiner("network"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"kind": "reel"}))
-    with pytest.raises(Unknown, match="real"):
+    with pytest.raises(Unknown, match="network"):
         Discriminator.load(folder)
 
 

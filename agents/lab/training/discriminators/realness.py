@@ -13,7 +13,7 @@ from agents.lab.training.generators.networks.scene_batches import to_tensor
 from agents.lab.training.loop import Loop, Stateful, descend, device, rate, scaled, set_rate
 from agents.lab.world import renderer, scenes
 from agents.models.judges.embedding import Embedding, Head
-from agents.models.judges.real import EfficientNet, Real
+from agents.models.judges.network import EfficientNet, Whole
 from agents.models.scorer import Scorer
 
 STEPS: Final = 600  # of the EfficientNet
@@ -44,7 +44,7 @@ def _moved(rng: np.random.Generator, image: np.ndarray) -> np.ndarray:
     return padded[top : top + image.shape[0], left : left + image.shape[1]]
 
 
-def train_real(work: Path, name: str, real: Source, generated: Source, seed: int, steps: int = STEPS) -> Real:
+def train_real(work: Path, name: str, real: Source, generated: Source, seed: int, steps: int = STEPS) -> Whole:
     """An EfficientNet for real against generated images; resumable."""
     torch.manual_seed(seed)
     where = device()
@@ -56,7 +56,7 @@ def train_real(work: Path, name: str, real: Source, generated: Source, seed: int
         return to_tensor(np.stack([_moved(rng, image) for image in images])).to(where)
 
     _train(work, f"discriminator_{name}", network, batch, target.float(), seed, steps)
-    return Real(network.cpu())
+    return Whole(network.cpu())
 
 
 def train_embedding(work: Path, scorer: Scorer, generated: np.ndarray, seed: int, steps: int = HEAD_STEPS) -> Embedding:

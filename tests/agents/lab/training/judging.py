@@ -15,9 +15,9 @@ from agents.lab.world import captions, renderer, scenes
 from agents.lab.world.scene import Scene
 from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
+from agents.models.judges.network import EfficientNet, Whole
 from agents.models.judges.pixels import Network, Pixels
 from agents.models.judges.prompt_aware import Judge, PromptAware
-from agents.models.judges.real import EfficientNet, Real
 from agents.models.prompt_encoder import PromptEncoder
 from agents.models.saved import save
 from agents.models.scorer import ImageTower, PromptTower, Scorer
@@ -50,7 +50,7 @@ def an_examiner(kind: str) -> Trained:
         return PromptAware(an_encoder(), CaptionReader(), Judge())
     if kind == "pixels":
         return Pixels(Network())
-    return Real(EfficientNet()) if kind == "real" else Embedding(ImageTower(), Head())
+    return Whole(EfficientNet()) if kind == "network" else Embedding(ImageTower(), Head())
 
 
 def save_discriminator(folder: Path, kind: str, examiner: Trained, **more: Any) -> Path:

@@ -1,21 +1,29 @@
 """Discriminators fitted to planted rules: each kind learns what it can see, and is the same when it is loaded."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, ViTConfig, ViTModel
 
 from agents.learning.calibration import auc
-from agents.learning.discriminators.fitting import Fitted, Schedule, split
+from agents.learning.discriminators.embedding import fit_embedding
+from agents.learning.discriminators.fitting import Fitted, Schedule, real_against_generated, split
+from agents.learning.discriminators.network import fit_network
 from agents.learning.discriminators.pixels import fit_pixels
 from agents.models.discriminator import Discriminator
 from agents.models.threads import one_thread
 from schemas.errors import PochadeError
 from tests.agents.learning.discriminators.planted import Drafts, drafts
+from tests.toys.tokenizers import clip_tokenizer
 
 pytestmark = pytest.mark.torch
 BRIEF = Schedule(epochs=6, batch=24, rate=4e-3, patience=8)
+HEADS = Schedule(epochs=20, batch=16, rate=3e-3, decay=0.1)
 TEST = drafts(200, 2)
+TINY: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 
 
 def fitted_pixels(known: Drafts, seed: int = 1) -> Fitted:
@@ -61,3 +69,78 @@ def test_images_of_one_prompt_are_held_out_together_and_only_labelled_ones_are()
     assert not set(fitted // 4) & set(held // 4)
     assert not np.isnan(right[held]).any()
     assert 20 < len(held) < 70
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The configuration of a vision transformer, without weights."""
+    folder = tmp_path_factory.mktemp("vit")
+    ViTConfig(image_size=32, patch_size=8, **TINY).save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_network_learns_to_tell_real_images_from_generated_ones(vit: str) -> None:
+    known, test = shown(drafts(240, 7)), shown(drafts(100, 8))
+    real, generated = (
+        [image for image, right in zip(known.images, known.right, strict=True) if right == label] for label in (1, 0)
+    )
+    fitted = fit_network(*real_against_generated(real, generated), vit, side=32, device="cpu", schedule=HEADS)
+    assert auc(fitted.logits(test.images, test.prompts), test.right > 0.5) > 0.8
+
+
+@pytest.mark.parametrize("architecture", ["small-efficientnet", "test_efficientnet", "vit"])
+def test_a_network_is_saved_with_its_architecture(
+    architecture: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    named = request.getfixturevalue("vit") if architecture == "vit" else architecture
+    few = drafts(40, 4)
+    fitted = fit_network(*few, named, side=32, device="cpu", schedule=Schedule(epochs=1))
+    fitted.save(tmp_path / "it", "it", 1.0, 0.0, 0.5)
+    loaded = Discriminator.load(tmp_path / "it").score(few.images, few.prompts)
+    assert loaded == pytest.approx(1 / (1 + np.exp(-fitted.logits(few.images, few.prompts))), abs=0.02)
+
+
+def test_an_architecture_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(PochadeError, match="'efficientnet-v9' is neither 'small-efficientnet' nor one of timm's"):
+        fit_network(*drafts(40), "efficientnet-v9")
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A CLIP of random weights, as transformers saves it."""
+    torch.manual_seed(3)
+    folder = tmp_path_factory.mktemp("clip")
+    tokenizer = clip_tokenizer()
+    ends = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}
+    text = {"vocab_size": len(tokenizer), "max_position_embeddings": 16, **ends, **TINY}
+    vision = {"image_size": 32, "patch_size": 8, **TINY}
+    model = CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=24))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    CLIPImageProcessor(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("with_prompt", [False, True])
+def test_a_head_learns_on_a_frozen_encoder_that_its_folder_names(with_prompt: bool, clip: str, tmp_path: Path) -> None:
+    known, test = (shown(drafts(count, seed)) for count, seed in ((240, 7), (100, 8)))
+    fitted = fit_embedding(*known, clip, with_prompt=with_prompt, device="cpu", schedule=HEADS)
+    scores = fitted.logits(test.images, test.prompts)
+    assert auc(scores, test.right > 0.5) > 0.8
+    fitted.save(tmp_path / "it", "it", 1.0, 0.0, 0.5)
+    assert (tmp_path / "it" / "model.safetensors").stat().st_size < 100_000
+    loaded = Discriminator.load(tmp_path / "it").score(test.images, test.prompts)
+    assert loaded == pytest.approx(1 / (1 + np.exp(-scores)), abs=0.02)
+
+
+def test_an_encoder_of_images_alone_is_refused_where_it_should_read_prompts(tmp_path: Path) -> None:
+    folder = str(tmp_path / "vit")
+    ViTModel(ViTConfig(image_size=32, patch_size=8, **TINY)).save_pretrained(folder)
+    with pytest.raises(PochadeError, match="ViTModel, which reads no prompts"):
+        fit_embedding(*drafts(40), folder, with_prompt=True)
+
+
+def shown(known: Drafts) -> Drafts:
+    """With labels that the image alone decides: whether it is red or white."""
+    right = [float(image[..., 0].max() > 210) for image in known.images]
+    return known._replace(right=np.array(right))

@@ -41,7 +41,7 @@ def told(count: int, sharpness: float, seed: int = 0) -> tuple[Judged, Examiner]
 
 
 def test_a_good_examiner_is_written_with_its_figures(tmp_path: Path) -> None:
-    config = finish(tmp_path, "it", "real", told(1500, 6)[1], told(1500, 6)[0])
+    config = finish(tmp_path, "it", "network", told(1500, 6)[1], told(1500, 6)[0])
     assert json.loads((tmp_path / "config.json").read_text()) == config
     assert config["held_out"]["auc"] > 0.9
     assert config["held_out"]["expected_error"] < 0.1
@@ -49,14 +49,14 @@ def test_a_good_examiner_is_written_with_its_figures(tmp_path: Path) -> None:
 
 def test_an_examiner_that_knows_nothing_is_as_confident_as_images_are_right(tmp_path: Path) -> None:
     kept, examiner = told(600, 0)
-    config = finish(tmp_path, "it", "real", examiner, kept)
+    config = finish(tmp_path, "it", "network", examiner, kept)
     assert config["held_out"]["auc"] == pytest.approx(0.5, abs=0.1)
     assert config["held_out"]["mean_confidence"] == pytest.approx(config["held_out"]["right"], abs=0.12)
 
 
 def test_the_recommended_threshold_sends_on_the_share_it_says(tmp_path: Path) -> None:
     kept, examiner = told(900, 3)
-    config = finish(tmp_path, "it", "real", examiner, kept)
+    config = finish(tmp_path, "it", "network", examiner, kept)
     sent_on = np.interp(
         config["threshold"], *zip(*[(p["threshold"], p["deferred"]) for p in config["deferral"]], strict=True)
     )

@@ -1,20 +1,24 @@
-"""The image alone: could it be a real one? A small EfficientNet, trained on real against generated images.
+"""The image alone, by a network trained as a whole: is it right, or could it be a real one?
 
-Source: DiffServe 3.2 (EfficientNet-V2, confidence = probability of "real"). "Real" are true renderings, or images of
-the heavy model ("EfficientNet w Fake" in figure 7). We differ in the size, and in that the confidence is calibrated.
+The architecture is a small EfficientNet of ours, one of timm's (EfficientNet-V2, ResNet-34), or an image classifier of
+transformers (ViT). Source: DiffServe 3.2, 4.4 and figure 7 (confidence = probability of "real", which are true images
+or those of the heavy model). We differ in that the confidence is calibrated.
 
 It cannot know whether the image shows what was asked for: a flawless blue star is as real for "a red heart".
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
 from torch import nn
 
+from agents.models.judges.pixels import scaled
 from agents.models.saved import Saved
-from agents.models.trunk import as_input
+from agents.world.layout import SIZE
+
+OURS: Final = "small-efficientnet"
 
 # (channels, kernel, stride, times wider inside)
 _BLOCKS = ((24, 3, 1, 2), (40, 5, 2, 4), (40, 3, 1, 4), (64, 5, 2, 4), (64, 3, 1, 4), (64, 3, 1, 4))
@@ -81,25 +85,47 @@ class EfficientNet(nn.Module):
         return logits
 
 
-class Real:
+class Whole:
     """A discriminator's model that sees the image only."""
 
-    def __init__(self, network: EfficientNet) -> None:
-        self.network = network.eval()
+    kind: Final = "network"
+
+    def __init__(self, network: nn.Module, architecture: str | Mapping[str, Any] = OURS, side: int = SIZE) -> None:
+        """`architecture`: OURS, or the configuration of an image classifier of transformers; `side`: px."""
+        self.network, self._architecture, self._side = network.eval(), architecture, side
 
     @classmethod
     def load(cls, saved: Saved) -> Self:
-        return cls(saved.into("network", EfficientNet()))
+        architecture = saved.config.get("architecture", OURS)
+        return cls(saved.into("network", untrained(architecture)), architecture, saved.config.get("side", SIZE))
 
     def parts(self) -> Mapping[str, nn.Module]:
         """Return the parts to save for `load`."""
         return {"network": self.network}
 
     def config(self) -> dict[str, Any]:
-        return {}
+        return {"architecture": self._architecture, "side": self._side}
 
     @torch.no_grad()
     def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:  # noqa: ARG002  by design
-        """[n], above 0 for what seems real."""
-        logits: torch.Tensor = self.network(as_input(images))
+        """[n], above 0 for what seems right, or real."""
+        where = next(self.network.parameters()).device
+        return self(torch.from_numpy(scaled(images, self._side)).to(where)).cpu()
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        """uint8 [n, side, side, 3] -> logits [n], of which gradients are taken."""
+        out = self.network(images.permute(0, 3, 1, 2).float() / 127.5 - 1)
+        logits: torch.Tensor = out if isinstance(out, torch.Tensor) else out.logits.squeeze(-1)
         return logits
+
+
+def untrained(architecture: str | Mapping[str, Any]) -> nn.Module:
+    """Return a network with random weights."""
+    if architecture == OURS:
+        return EfficientNet()
+    assert isinstance(architecture, Mapping)
+    from transformers import CONFIG_MAPPING, AutoModelForImageClassification
+
+    config = CONFIG_MAPPING[architecture["model_type"]].from_dict(dict(architecture))
+    network: nn.Module = AutoModelForImageClassification.from_config(config)
+    return network
