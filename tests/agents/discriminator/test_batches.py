@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from prometheus_client import REGISTRY
 
 from agents.discriminator.batches import Batches
 from agents.judges import JudgeAway, JudgeFailed
-from schemas.messages import GenerateJob, GenerateRequest, ImageGenerated
+from schemas.messages import GenerateJob, GenerateRequest, ImageGenerated, Outcome
 from streams.store.port import MemoryImageStore, Unreadable
 from tests.agents.discriminator.test_role import a_discriminator, stored_image
 from tests.agents.stubs import StubPlans, a_record, read
@@ -133,3 +134,30 @@ def test_what_was_scored_ahead_by_another_discriminator_is_scored_again(store: M
     look, other = Counting(), Counting()
     assert asyncio.run(scenario()) == 0.0
     assert (look.calls, other.calls) == ([1], [1]), "the plan in force when it is decided counts"
+
+
+def fallbacks(kind: str) -> float:
+    return REGISTRY.get_sample_value("pochade_fallbacks_total", {"role": "discriminator", "kind": kind}) or 0.0
+
+
+def test_a_judge_that_is_away_for_a_moment_is_waited_for_as_a_store_is(store: MemoryImageStore) -> None:
+    class Back(Counting):
+        def score(self, requests: Sequence[GenerateRequest], pictures: Sequence[np.ndarray]) -> list[float]:  # noqa: ARG002  the port's names
+            self.calls.append(len(requests))
+            if len(self.calls) == 1:
+                raise JudgeAway("away")
+            return [0.9]
+
+    before = fallbacks("judge-away")
+    (outcome,) = asyncio.run(a_discriminator(store, Back()).on_record(a_record(stored_image(store))))  # type: ignore[arg-type]
+    assert read(outcome, Outcome).path[0].confidence == 0.9
+    assert fallbacks("judge-away") == before + 1
+
+
+def test_an_image_that_a_judge_gives_no_score_is_not_kept_and_counted(store: MemoryImageStore) -> None:
+    scorer, before = Counting(), fallbacks("judge-failed")
+    image = stored_image(store, a_job(a_classified(a_request(request_id="r-99"))))
+    scorer.raises["r-99"] = JudgeFailed("nonsense")
+    (job, _) = asyncio.run(a_discriminator(store, scorer).on_record(a_record(image)))  # type: ignore[arg-type]
+    assert read(job, GenerateJob).path[0].confidence == 0.0
+    assert fallbacks("judge-failed") == before + 1
