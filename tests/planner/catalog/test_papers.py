@@ -2,8 +2,8 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
-from PIL import Image
 
 from agents.classifier.judges import open_judge, read_reference
 from agents.discriminator.scorers import open_scorers
@@ -81,6 +81,7 @@ def test_each_judge_of_the_catalog_opens_and_judges(catalog: Catalog) -> None:
     judged = open_judge(catalog).classify(PROMPTS[0])
     assert judged.classes.keys() == {"models", "reuse"}
     assert 0 <= judged.hardness <= 1
-    image = Image.new("RGB", (48, 48), "red")
+    image = np.full((48, 48, 3), 200, np.uint8)
     for scorer in open_scorers(catalog).values():
-        assert 0 <= scorer.score(a_request(prompt=PROMPTS[1]), image) <= 1
+        (confidence,) = scorer.score([a_request(prompt=PROMPTS[1])], [image])
+        assert 0 < confidence < 1
