@@ -92,7 +92,10 @@ def subjects(models: Path, notes: Mapping[str, Any]) -> Iterator[Subject]:
     ):
         for folder in sorted(path for path in models.glob(pattern) if path.is_dir()):
             if (kind, folder.name) != ("classifier", "rules"):
-                yield Subject(folder, KINDS[kind], folder.name, (training.format(folder.name),))
+                own = training.format(folder.name)
+                yield Subject(
+                    folder, KINDS[kind], folder.name, (f"{own}_refined", own)
+                )  # its figures are the last one's
 
 
 def card(subject: Subject, sources: Sources) -> ModelCard:

@@ -50,7 +50,7 @@ def finish(folder: Path, name: str, kind: str, examiner: Trained, kept: Judged) 
         "held_out": figures(confidence[test], right[test]),
         "deferral": deferral(confidence[choose]),
     }
-    free_form = Judged(*(column[kept.objects == 0] for column in kept))
+    free_form = kept.at(kept.objects == 0)
     if len(free_form.prompts):
         config["held_out"]["auc_free_form"] = round(
             auc(logits_of(examiner, free_form).numpy(), free_form.right > 0.5), 4

@@ -7,10 +7,12 @@ from typing import Final
 from agents.lab.training.discriminators import judged, prompt_aware, realness
 from agents.lab.training.discriminators.confidence import Trained, finish
 from agents.lab.training.discriminators.frozen_text import copy_tokenizer, tokenizer_file
+from agents.lab.training.loop import scaled
 from agents.models.scorer import Scorer
 
 LIGHT: Final = 10_240  # images to learn from
 HEAVY: Final = 2048
+DRAFTS: Final = 18_432  # of light, the former among them, that `look` is refined on
 EASY_SHARE: Final = 0.25  # of those: images of one or two things are to be judged, too
 HELD_OUT: Final = 4608  # light images for confidence, thresholds and figures
 # prompts and noise of the three sets, the same whatever the training seed, and apart from those of evaluations
@@ -23,7 +25,8 @@ def train(work: Path, models: Path, seed: int) -> None:
     `look` is the one that the main cascade uses; the others are the papers'.
     """
     kept = judged.by_variant(work, models, "light", _KEPT_SEED, HELD_OUT)
-    light = judged.by_variant(work, models, "light", _LIGHT_SEED, LIGHT, EASY_SHARE)
+    drafts = judged.by_variant(work, models, "light", _LIGHT_SEED, DRAFTS, EASY_SHARE)
+    light = drafts.at(slice(scaled(LIGHT)))
     heavy = judged.by_variant(work, models, "heavy", _HEAVY_SEED, HEAVY, EASY_SHARE)
     light_images, heavy_images = light.captioned().images, heavy.captioned().images
     both = judged.Judged.joined([light, heavy])
@@ -35,7 +38,8 @@ def train(work: Path, models: Path, seed: int) -> None:
         # beside the note of its training: the model cards are made from both
         (work / f"discriminator_{name}_held_out.json").write_text(json.dumps(figures, indent=2) + "\n")
 
-    keep("look", "look", prompt_aware.train(work, both, seed))
+    look = prompt_aware.refine(work, prompt_aware.train(work, both, seed), drafts, seed)
+    keep("look", "look", look)
     copy_tokenizer(tokenizer_file(work), models / "discriminators" / "look")
     generated_source, heavy_source = realness.images_from(generated), realness.images_from(heavy_images)
     keep("real", "network", realness.train_real(work, "real", realness.renderings, generated_source, seed))

@@ -10,9 +10,10 @@ from rich.progress import track
 
 from agents.lab.family import VARIANTS, folder_of
 from agents.lab.generator import ImageGenerator
+from agents.lab.training.discriminators import slot_labels
 from agents.lab.training.loop import scaled
 from agents.lab.world import facts, free_form, scenes
-from agents.lab.world.reading import read
+from agents.lab.world.reading import Reading, read
 from agents.lab.world.stream import EASY, STANDARD
 
 CHUNK: Final = 256  # images a file; a run that was broken off loses no more
@@ -32,6 +33,8 @@ class Judged(NamedTuple):
     images: np.ndarray  # uint8 [n, 48, 48, 3]
     right: np.ndarray  # float [n]: 0 or 1 for captions, graded outside the grammar
     objects: np.ndarray  # int [n]
+    shown: np.ndarray  # int8 [n, 58]: what stands where, as `slot_labels.shown_by`
+    fits: np.ndarray  # int8 [n, 20]: which of it is as asked, as `slot_labels.fits`
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
@@ -39,15 +42,19 @@ class Judged(NamedTuple):
 
     def captioned(self) -> "Judged":
         """The rows whose prompts are inside the grammar."""
-        return Judged(*(column[self.objects > 0] for column in self))
+        return self.at(self.objects > 0)
+
+    def at(self, rows: np.ndarray | slice) -> "Judged":
+        """Some of the rows."""
+        return Judged(*(column[rows] for column in self))
 
 
-def clarity(image: np.ndarray, scene: scenes.Scene, named: frozenset[str]) -> float:
+def clarity(seen: Reading, scene: scenes.Scene, named: frozenset[str]) -> float:
     """Return 0..1 for a prompt outside the grammar: how clear the things shown are, and whether they match its words.
 
     Graded, not yes or no: nearly every draft of such a prompt is unclear, and a judge must still rank them.
     """
-    seen, wanted = read(image), scene.objects[0]
+    wanted = scene.objects[0]
     if not seen.found:
         return 0.0
     clear = float(np.mean([np.clip((thing.overlap - 0.45) / 0.45, 0, 1) for thing in seen.found]))
@@ -70,12 +77,16 @@ def prompt_for(rng: np.random.Generator, easy: float) -> tuple[str, scenes.Scene
     return (free_form.sentence(rng), scene, frozenset()) if kind < 0.13 else (prompt, scene, None)
 
 
-def label(prompted: tuple[str, scenes.Scene, frozenset[str] | None], image: np.ndarray) -> float:
-    """Return the discriminator's target: for a caption 1 if all facts hold, else 0; for other prompts the clarity."""
+def label(
+    prompted: tuple[str, scenes.Scene, frozenset[str] | None], seen: Reading
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return `right`, `shown` and `fits` of an image; right is 1 if all facts of a caption hold, else 0, or clarity."""
     _, scene, named = prompted
+    shown = slot_labels.shown_by(seen)
     if named is None:
-        return float(facts.compare(scene, read(image)).all_hold)
-    return clarity(image, scene, named)
+        fits = slot_labels.fits(scene, shown, is_tidy=seen.is_tidy)
+        return float(facts.compare(scene, seen).all_hold), shown, fits
+    return clarity(seen, scene, named), shown, slot_labels.no_labels()
 
 
 def generate_chunk(generator: PromptGenerator, seed: int, chunk: int, easy: float = 0.0) -> Judged:
@@ -91,9 +102,10 @@ def generate_chunk(generator: PromptGenerator, seed: int, chunk: int, easy: floa
             for at in range(0, CHUNK, _BATCH)
         ]
     )
-    right = np.array([label(prompted, image) for prompted, image in zip(drawn, images, strict=True)])
+    labels = [label(prompted, read(image)) for prompted, image in zip(drawn, images, strict=True)]
+    right, shown, fits = (np.array(column) for column in zip(*labels, strict=True))
     objects = np.array([0 if named is not None else len(scene.objects) for _, scene, named in drawn])
-    return Judged(np.array(prompts), images, right, objects)
+    return Judged(np.array(prompts), images, right, objects, shown, fits)
 
 
 def cached(folder: Path, generator: PromptGenerator, seed: int, count: int, easy: float = 0.0) -> Judged:

@@ -1,10 +1,17 @@
-"""Train the discriminator that knows the prompt, on generated images labelled by the fact checker and on renderings."""
+"""Train the discriminator that knows the prompt, on generated images labelled by the fact checker and on renderings.
+
+`train` learns from one label an image. `refine` goes on with more drafts of light, and with what the fact checker says
+of each of their slots: nearly all wrong drafts show another shape somewhere, and a label of the whole image does not
+say where.
+"""
 
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 import torch
+from diffusers.training_utils import EMAModel
+from torch import nn
 from torch.nn import functional
 
 from agents.lab.training.discriminators.frozen_text import caption_reader, prompt_encoder
@@ -22,6 +29,12 @@ BATCH: Final = 128  # half renderings, half generated
 _RATE = 1.5e-3
 _SWAPPED = 0.12  # of generated images get another prompt, for which they are wrong
 _NONE_WEIGHT = 0.15  # most slots are empty
+REFINE_STEPS: Final = 800
+_REFINE_RATE, _REFINE_SWAPPED, _REFINE_RENDERED = 1e-3, 0.06, 24  # the last: images of a batch
+_SHOWN_WEIGHT, _FITS_WEIGHT = 0.3, 0.5
+_EMPTY_WEIGHT = 0.05  # of a slot that is empty as asked, against one that is not
+DOUBTS: Final = 16  # of a slot, as `Judge.compare` gives
+_UNCLEAR: Final = -100  # cross_entropy's own mark for "no target"
 
 
 class Rendered(NamedTuple):
@@ -45,13 +58,14 @@ def rendered(rng: np.random.Generator, count: int) -> Rendered:
 
 
 def showing_loss(judge: Judge, seen: torch.Tensor, shown: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of what the images show [n, 59] against what was seen [n, 20, 96]."""
-    loss = functional.cross_entropy(judge.background(seen[:, -1]), shown[:, BACKGROUND])
+    """Cross-entropy of what the images show [n, 58 or 59] against what was seen [n, 20, 96]; unclear ones have none."""
+    loss = functional.cross_entropy(judge.background(seen[:, -1]), shown[:, BACKGROUND], ignore_index=_UNCLEAR)
     for name, columns in (("shape", SHAPE), ("colour", COLOUR), ("size", SIZE)):
         weight = torch.ones(SHOWN[name], device=seen.device)
         weight[0] = _NONE_WEIGHT
         logits = judge.shown[name](seen[:, :-1])
-        loss = loss + functional.cross_entropy(logits.flatten(0, 1), shown[:, columns].flatten(), weight)
+        target = shown[:, columns].flatten()
+        loss = loss + functional.cross_entropy(logits.flatten(0, 1), target, weight, ignore_index=_UNCLEAR)
     return loss
 
 
@@ -89,3 +103,75 @@ def train(work: Path, generated: Judged, seed: int, steps: int = STEPS) -> Promp
     for module in (model.encoder, model.reader, judge):
         module.cpu().eval()
     return model
+
+
+def refine(work: Path, model: PromptAware, drafts: Judged, seed: int, steps: int = REFINE_STEPS) -> PromptAware:
+    """Go on training the model's judge on drafts of light, slot by slot, and average its weights; resumable."""
+    torch.manual_seed(seed)
+    where = device()
+    judge, fact = model.judge.to(where).requires_grad_(True).train(), nn.Linear(DOUBTS, 1).to(where)
+    parameters = [*judge.parameters(), *fact.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=_REFINE_RATE, weight_decay=0.02)
+    mean = EMAModel(judge.parameters(), decay=0.998, foreach=True)
+    parts: dict[str, Stateful] = {"judge": judge, "fact": fact, "optimizer": optimizer, "mean": mean}
+    loop = Loop(name="discriminator_look_refined", folder=work, steps=steps, batch=BATCH, parts=parts)
+    slots, scene = _asked(model, [str(prompt) for prompt in drafts.prompts])
+    shown = np.where(drafts.shown < 0, _UNCLEAR, drafts.shown.astype(np.int64))
+
+    def step(index: int) -> torch.Tensor:
+        rng = np.random.default_rng([seed, index])
+        drawn = rendered(rng, _REFINE_RENDERED)
+        chosen = rng.integers(0, len(slots), BATCH - _REFINE_RENDERED)
+        partner = np.where(rng.random(len(chosen)) < _REFINE_SWAPPED, rng.integers(0, len(slots), len(chosen)), chosen)
+        own = partner == chosen
+        images = to_tensor(np.concatenate([drawn.images, drafts.images[chosen]])).contiguous().to(where)
+        with mixed_precision():
+            asked = model.asked(drawn.prompts)
+            seen = judge.picture(images)
+        seen = seen.float()
+        asked_all = (
+            torch.cat([mine.float(), theirs[partner]]) for mine, theirs in zip(asked, (slots, scene), strict=True)
+        )
+        doubts, logits = doubted(judge, seen, *asked_all)
+        target = torch.from_numpy(np.concatenate([drawn.right, drafts.right[chosen] * own])).float().to(where)
+        loss = functional.binary_cross_entropy_with_logits(logits, target)
+        there = torch.from_numpy(np.concatenate([drawn.shown[:, : BACKGROUND + 1], shown[chosen]])).to(where)
+        counts = own & (drafts.objects[chosen] > 0)
+        fits = torch.from_numpy(drafts.fits[chosen]).to(where)
+        of_slots = fitting_loss(fact(doubts[_REFINE_RENDERED:]).squeeze(-1), fits, torch.from_numpy(counts).to(where))
+        set_rate(optimizer, _REFINE_RATE, rate(index, steps, warm_up=50, flat=0.3))
+        loss = loss + _SHOWN_WEIGHT * showing_loss(judge, seen, there) + _FITS_WEIGHT * of_slots
+        descend(loss, optimizer, parameters)
+        mean.step(judge.parameters())
+        return loss
+
+    loop.run(step)
+    mean.copy_to(judge.parameters())
+    loop.note(seed=seed, pictures=len(slots), parameters=loop.size(judge))
+    judge.cpu().eval()
+    return model
+
+
+def doubted(
+    judge: Judge, seen: torch.Tensor, slots: torch.Tensor, scene: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The judge's doubts of each slot [n, 20, 16], and its logits [n], which it sums them up to."""
+    asked = torch.cat([judge.asked(slots), judge.asked_scene(scene)[:, None]], 1)
+    doubts = judge.compare(torch.cat([seen, asked, seen * asked], -1))
+    return doubts, judge.head(doubts.flatten(1)).squeeze(-1)
+
+
+def fitting_loss(logits: torch.Tensor, fits: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of whether slots fit, logits and fits [n, 20], in the rows that count, bool [n]."""
+    known = fits >= 0
+    weight = torch.where(known, 1.0, _EMPTY_WEIGHT) * counts[:, None]
+    target = torch.where(known, fits, 1).float()
+    each = functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    return (each * weight).sum() / weight.sum().clamp(min=1)
+
+
+def _asked(model: PromptAware, prompts: list[str]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Once for all steps: the text side is frozen."""
+    parts = [model.asked(prompts[at : at + 256]) for at in range(0, len(prompts), 256)]
+    slots, scene = (torch.cat(columns) for columns in zip(*parts, strict=True))
+    return slots, scene

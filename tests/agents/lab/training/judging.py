@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from agents.lab.training.discriminators.confidence import Trained
 from agents.lab.training.discriminators.frozen_text import copy_tokenizer
 from agents.lab.training.discriminators.judged import Judged
+from agents.lab.training.discriminators.slot_labels import no_labels
 from agents.lab.world import captions, renderer, scenes
 from agents.lab.world.scene import Scene
 from agents.models.caption_reader import CaptionReader
@@ -83,6 +84,8 @@ def judged_by(right: np.ndarray, seed: int = 0) -> Judged:
         np.stack(some_pictures(len(right), seed)),
         right.astype(float),
         np.array([len(scene.objects) for scene in drawn]),
+        np.zeros((len(right), 58), np.int8),
+        np.stack([no_labels() for _ in drawn]),
     )
 
 

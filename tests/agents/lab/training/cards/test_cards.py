@@ -27,6 +27,7 @@ NOTES: dict[str, Any] = {
     "unet_light": {"seed": 12, "base": "unet_XS", "parameters": 1500000, "samples": 3, "seconds": 60},
     "lora_mint": {"seed": 8, "bare": 0.93, "restyled": {"0.5": 0.61, "1.0": 0.925}},
     "discriminator_look": {"seed": 6, "parameters": 212495},
+    "discriminator_look_refined": {"seed": 6, "samples": 102400},
     "discriminator_look_held_out": {"auc": 0.8123},
     "predictor_models": {"seed": 11, "ms": 1.25},
     "quick_decoder": {"seed": 5, "parameters": 209739, "samples": 64, "seconds": 90},
@@ -163,6 +164,7 @@ def test_parts_tell_their_own_figures(models: Path) -> None:
     assert "| facts right in the adapter's style, at weight 1.0 | 0.925 |" in card(models, "loras/mint")
     look = card(models, "discriminators/look")
     assert "| AUC | 0.812 |" in look
+    assert "| discriminator_look_refined | 6 |  | 102400 |" in look
     assert "| AUC | 0.842 [0.8, 0.88] |" in look
     assert "| recovery at half the heavy work (0 random, 1 oracle) | 0.611 [0.5, 0.7] |" in look
     assert "| ms a prompt, one core | 1.25 |" in card(models, "classifiers/models")

@@ -9,8 +9,9 @@ import torch
 from agents.lab.training.discriminators import prompt_aware, realness, scorer
 from agents.lab.world import renderer
 from agents.lab.world.scene import Scene
+from agents.models.judges.prompt_aware import PromptAware
 from agents.models.scorer import WIDTH
-from tests.agents.lab.training.judging import a_scorer, some_pictures, some_scenes
+from tests.agents.lab.training.judging import a_scorer, an_examiner, judged_by, some_pictures, some_scenes
 
 
 def blurred(count: int) -> np.ndarray:
@@ -62,6 +63,40 @@ def test_renderings_for_the_judge_agree_with_their_prompt_two_times_in_three() -
     assert drawn.images.shape == (300, 48, 48, 3)
     assert drawn.shown.shape == (300, 59)
     assert drawn.right.mean() == pytest.approx(2 / 3, abs=0.08)
+
+
+def test_a_judge_is_refined_on_drafts_and_a_finished_refinement_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_aware, "BATCH", 12)
+    monkeypatch.setattr(prompt_aware, "_REFINE_RENDERED", 4)
+    drafts, judges = judged_by(np.arange(16) % 2), []
+    for _ in range(2):
+        judge = an_examiner("look")
+        assert isinstance(judge, PromptAware)
+        before = judge.logits(list(drafts.images), [str(prompt) for prompt in drafts.prompts])
+        judges.append(prompt_aware.refine(tmp_path, judge, drafts, seed=1, steps=3))
+    first, again = (each.logits(list(drafts.images), [str(p) for p in drafts.prompts]) for each in judges)
+    assert not torch.allclose(first, before)
+    assert torch.equal(first, again)
+
+
+def test_doubts_sum_up_to_the_judges_own_logits() -> None:
+    judge, generator = an_examiner("look").judge, torch.Generator().manual_seed(1)  # type: ignore[attr-defined]
+    inputs = [torch.rand(shape, generator=generator) for shape in ((3, 20, 96), (3, 19, 46), (3, 27))]
+    doubts, logits = prompt_aware.doubted(judge, *inputs)
+    assert doubts.shape == (3, 20, prompt_aware.DOUBTS)
+    assert torch.equal(logits, judge(*inputs))
+
+
+def test_slots_without_a_label_and_rows_that_do_not_count_teach_nothing() -> None:
+    fits = torch.tensor([[1, 0, -1], [1, 0, -1]])
+    counts = torch.tensor([True, False])
+    right, wrong = torch.tensor([9.0, -9.0, 9.0]), torch.tensor([-9.0, 9.0, 9.0])
+    least = prompt_aware.fitting_loss(torch.stack([right, wrong]), fits, counts)
+    assert float(least) == pytest.approx(0, abs=1e-3)
+    assert prompt_aware.fitting_loss(torch.stack([wrong, right]), fits, counts) > 5
+    assert float(prompt_aware.fitting_loss(torch.stack([wrong, wrong]), fits, ~counts & counts)) == 0
 
 
 def test_a_batch_for_the_scorer_knows_which_other_prompts_are_true_too() -> None:
