@@ -46,7 +46,10 @@ def fit_pixels(
     fitted, held = split(right, prompts, seed)
     network = Network().to(where)
     pixels, words = torch.from_numpy(scaled(images)).to(where), torch.from_numpy(hashed(prompts)).to(where)
-    _fit_words(network, words.cpu().numpy(), right, fitted[~np.isnan(right[fitted])], held)
+    counted, known = words.cpu().numpy(), fitted[~np.isnan(right[fitted])]
+    scores = _fit_words(network, counted, right, known)[held]
+    scale, shift = calibrate(scores, right[held])
+    _rescale(network, scale, shift)
 
     def held_error() -> float:
         with torch.no_grad():
@@ -68,27 +71,34 @@ def fit_pixels(
         return (loss_of(logits[known], target) if len(known) else 0.0) + _MATCHING * matching
 
     descend(network, loss, held_error, fitted, schedule, seed, progress)
+    _fit_words(network, counted, right, np.concatenate([known, held]))  # those held out have chosen the epoch
+    _rescale(network, scale, shift)
     return Fitted(Pixels(network.cpu()))
 
 
-def _fit_words(network: Network, words: np.ndarray, right: np.ndarray, fitted: np.ndarray, held: np.ndarray) -> None:
-    """Set the weights of words alone by a ridge regression, calibrated on the images held out."""
+def _fit_words(network: Network, words: np.ndarray, right: np.ndarray, fitted: np.ndarray) -> np.ndarray:
+    """Set the weights of words alone by a ridge regression; return its predictions of all labels, less their mean."""
     used = np.unique(words[words > 0])
-    squares, products, mean = (
-        np.zeros((len(used), len(used))),
-        np.zeros(len(used)),
-        _counts(words[fitted], used).mean(0),
-    )
+    squares, products = np.zeros((len(used), len(used))), np.zeros(len(used))
+    mean = _counts(words[fitted], used).mean(0)
     for part in np.split(fitted, range(1024, len(fitted), 1024)):
         counts = _counts(words[part], used) - mean
         squares += counts.T @ counts
         products += counts.T @ (right[part] - right[fitted].mean())
     weights = _ridge(squares, products, float(((right[fitted] - right[fitted].mean()) ** 2).sum()), len(fitted))
-    scale, shift = calibrate((_counts(words[held], used) - mean) @ weights, right[held])
     with torch.no_grad():
         network.alone.weight.zero_()
-        network.alone.weight[used, 0] = torch.from_numpy(weights * scale).float().to(network.bias.device)
-        network.bias[0] = shift - scale * float(mean @ weights)
+        network.alone.weight[used, 0] = torch.from_numpy(weights).float().to(network.bias.device)
+        network.bias[0] = -float(mean @ weights)
+    parts = np.split(np.arange(len(words)), range(1024, len(words), 1024))
+    return np.concatenate([(_counts(words[part], used) - mean) @ weights for part in parts])
+
+
+def _rescale(network: Network, scale: float, shift: float) -> None:
+    """Turn the predictions of words alone into logits."""
+    with torch.no_grad():
+        network.alone.weight.mul_(scale)
+        network.bias.mul_(scale).add_(shift)
 
 
 def _ridge(squares: np.ndarray, products: np.ndarray, total: float, count: int) -> np.ndarray:
