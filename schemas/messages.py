@@ -59,6 +59,9 @@ class GenerateOptions:
         "keeps it, 1 replaces it (default: 0.8).", low=0, high=1, is_above_low=True, needs="image")
     mask: str = option("", "URI of the mask of the image to begin with, as `pochade put` prints it: only where it is "
         "white the image is generated anew.", placeholder="URI", honoured=True, needs="image")
+    quality_at_least: float | None = option(None, "Share of images as good as the one that answers which must meet the "
+        "catalog's standard, such as 0.9, with the confidence that the catalog states; a request for which no level "
+        "promises that is REJECTED (default: any).", low=0, high=1, is_above_low=True)
     # fmt: on
 
 
@@ -133,6 +136,21 @@ class CallTimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromisedQuality:
+    """What was promised of an image when it was kept: of images like it, of prompts as hard, so many are wrong at most.
+
+    Alike are those that its level's discriminator keeps at the same threshold; where it was not scored, all of its
+    level.
+    """
+
+    wrong_at_most: float  # share, [0, 1]
+    confidence: float  # with which that holds
+    images: int  # that were judged
+    date: str  # on which, as 2026-11-29
+    standard: str  # what makes an image right, in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One stage of a request's path, as `explain` shows it."""
 
@@ -156,6 +174,7 @@ class Stage:
     latent: LatentRef | None = None  # of `image`; None: not stored
     components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
     times: CallTimes | None = None  # None: an engine that does not report them, or an older release
+    promise: PromisedQuality | None = None  # of a kept image; None: nothing is promised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +281,7 @@ class Result:
     unsafe: float | None = None  # highest score of its images by the safety check; None: they were not checked
     safety: str = ""  # flag | blur: what was done about it; "": nothing. A blocked image is REJECTED `unsafe`
     param: str = ""  # field of the request that it was REJECTED for, such as seed; "": none, or several
+    wrong_at_most: float | None = None  # of images kept as this one, as `path` says of its last stage; None: no promise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -509,6 +529,7 @@ class Plan:
     reuse: ReusePlan | None = None  # None: nothing is looked up or stored
     residency: ResidencyPlan | None = None  # None: workers hold what their requests needed last
     scale: ScalePlan | None = None  # None: the fleet stays as it is
+    quality_at_least: float = 0.0  # share right that is promised of what discriminators keep, by band; 0: none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

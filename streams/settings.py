@@ -187,6 +187,8 @@ class Planner(Section):
     solver_timeout_s: float = Field(3, gt=0)  # a policy that takes longer makes no plan
     exploration_rate: float = Field(0, ge=0, le=1)  # share of first levels drawn evenly, for `replay what-if`
     scale: Scale = Scale()
+    # Share right that plans promise of the images that discriminators keep, with the catalog's confidence; 0: none
+    quality_at_least: float = Field(0, ge=0, lt=1)
     load_shedding: bool = True  # what no worker has time for is turned away by tier; else it expires at its deadline
 
 

@@ -65,6 +65,10 @@ class ImageWork:
         """Whether the image was begun from a stored latent."""
         return image.reuse is not None and image.reuse.step > 0
 
+    def refined_a_draft(self, image: ImageGenerated) -> bool:
+        """Whether the image was begun from the draft that it replaces."""
+        return image.refine_from_step > 0 and image.job.stage > 0
+
     def sizes(self, image: ImageGenerated) -> Sequence[Size]:
         """Return the width and height of each image of the job."""
         return [(each.width, each.height) for each in (image.image, *image.more)]
@@ -192,7 +196,7 @@ class Discriminator:
             image = dataclasses.replace(image, job=job)
         outcome = completed(
             image, end.confidence, decision.threshold, reason=decision.reason, by=self.role, policy=end.plan.policy,
-            now_ms=at_ms, discriminator=end.discriminator,
+            now_ms=at_ms, discriminator=end.discriminator, promise=decision.promise,
         )  # fmt: skip
         return outcome_record(outcome, record.headers, at_ms)
 

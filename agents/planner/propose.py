@@ -30,6 +30,7 @@ def rules_of(settings: Settings) -> Rules:
         forecast=planner.forecast,
         horizon_s=horizon_of(planner.period_ms),
         hysteresis=planner.hysteresis,
+        quality_at_least=planner.quality_at_least,
         scale=scale_rules_of(settings),
     )
 

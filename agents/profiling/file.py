@@ -1,13 +1,15 @@
 """A measured catalog as the values and files that `planner` reads: NAME.json and NAME-quality.npz."""
 
+import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from agents.learning.bounds import bounds_of
 from agents.profiling.classes import class_arrays
 from agents.profiling.generation.orders import GeneratedImages
 from agents.profiling.rounds import Measured
@@ -15,6 +17,7 @@ from agents.profiling.run import CascadeFound, Found, Wanted
 from agents.profiling.statistics.sweeps import Sweep
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.evidence.estimates import share_interval
+from planner.catalog.guarantees import Guarantee
 from planner.catalog.measured import Interval, Shares, Start
 from planner.catalog.profile import FORMAT, CascadeProfile, LevelProfile, Profile
 from planner.catalog.prompt_table import prompt_table
@@ -38,7 +41,23 @@ def profile_of(wanted: Wanted, found: Found) -> Profile:
         cascades=tuple(_cascade(cascade, found.hardness) for cascade in found.cascades),
         reuse={level: _starts(swept, found.hardness) for level, swept in found.reuse.items()},
         judging_ms={n: {batch: round(ms, 3) for batch, ms in times.items()} for n, times in found.judging_ms.items()},
+        guarantees=tuple(_guarantees(found, datetime.date.today().isoformat())),
     )
+
+
+def _guarantees(found: Found, date: str) -> Iterator[Guarantee]:
+    """What is promised of the images of each level that were judged right or wrong, and of those each judge keeps."""
+    right = {
+        name: generated.quality == 1
+        for name, generated in found.generated.items()
+        if np.isin(generated.quality, (0, 1)).all()
+    }
+    judged = {(c.pair.light, c.pair.discriminator): c.confidence for c in found.cascades if c.confidence is not None}
+    for level, judge, scores in [*((level, "", None) for level in right), *((*key, judged[key]) for key in judged)]:
+        if level in right:
+            yield bounds_of(
+                level, judge, scores, right[level], found.hardness, BANDS, standard="all stated facts hold", date=date
+            )
 
 
 def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from agents.runtime.views import EndedView, FleetView, PlanView, WaitingCounts
 from agents.worker.jobs import JobSource, Taken
 from planner.catalog.model import Catalog
 from planner.observation.workers import live_workers
-from planner.serving.decisions import Ignored, Rejection
+from planner.serving.decisions import Ignored, Rejection, draft_counts
 from planner.serving.ending.outcomes import completed_by_draft, failed, turned_away
 from planner.serving.routing.escalation import Keep
 from planner.serving.routing.reroute import POLL_MS, OrphanRouting, RemainsInQueue
@@ -91,9 +91,10 @@ class Rerouting:
     def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
         classified, headers, at_ms = job.classified, taken.record.headers, now_ms()
         loads = self._dispatcher.loads(plan, at_ms)
+        has_draft = bool(job.path) and draft_counts(classified.request.options)
         has_ended = taken.has_ended or classified.request.request_id in self._ended
         decision = self._logic.reroute(
-            classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=bool(job.path),
+            classified, job.variant, plan, loads, at_ms, has_ended=has_ended, has_draft=has_draft,
             waited_ms=at_ms - job.routed_ms,
         )  # fmt: skip
         if isinstance(decision, Ignored):

@@ -23,7 +23,7 @@ from planner.reuse.neighbour import Miss
 from planner.reuse.steps import Decision, FullRun, Reuse
 from planner.serving.admission.admission import SEED_LIMIT
 from planner.serving.admission.inputs import inputs_of
-from planner.serving.decisions import Rejection
+from planner.serving.decisions import Rejection, draft_counts
 from planner.serving.dispatch.worker_loads import Load
 from planner.serving.generating.window import refusal_of
 from planner.serving.routing.cascades import judged_ms
@@ -111,8 +111,8 @@ class WorkerJob:
 
     @property
     def has_draft(self) -> bool:
-        """Whether an image of its request was made."""
-        return bool(self.job.path)
+        """Whether an image of its request was made that is its answer if this one cannot come."""
+        return bool(self.job.path) and draft_counts(self.job.classified.request.options)
 
     @property
     def refines(self) -> bool:

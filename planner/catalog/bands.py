@@ -5,10 +5,11 @@ These are phi[c, l, t], Q_keep[c, l, t] and Q[c, h] of planner/policies/SOURCES.
 
 import itertools
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from planner.catalog.quality import cascade_quality
 from planner.observation.deferral import ObservedDeferral
 from planner.observation.observation import Observation
 
+V = TypeVar("V", float, float | None)
 WHOLE = (0.0, 1.0)  # the bounds of one band of all prompts
 MIN_THRESHOLDS = 20  # measured thresholds
 
@@ -129,10 +131,19 @@ def _cascade_table(catalog: Catalog, pair: Pair, seen: ObservedDeferral | None) 
     none: Shares = (None,) * len(thresholds)
     kept = tuple(known.kept[c] if known and known.kept else none for c in bands)
     again = _refined_quality(known, pair.refine_from_step) or (none,) * len(bands)
+    floors = catalog.floors.get(pair.key)
+    if floors:
+        reached = [[bisect_left(thresholds, max(t, floor)) for t in thresholds] for floor in floors]
+        deferred, kept, again = _reached(deferred, reached), _reached(kept, reached), _reached(again, reached)
     return CascadeTable(
         pair, bounds, thresholds, deferred, kept, again,
         quality=tuple(_quality(catalog, pair, c, deferred[c], kept[c], again[c]) for c in bands),
     )  # fmt: skip
+
+
+def _reached(rows: tuple[tuple[V, ...], ...], reached: Sequence[Sequence[int]]) -> tuple[tuple[V, ...], ...]:
+    """Each band's row with the values at the thresholds by which its images are kept in fact."""
+    return tuple(tuple(row[i] for i in at) for row, at in zip(rows, reached, strict=True))
 
 
 def curve_rows(catalog: Catalog, pair: Pair, observation: Observation | None = None) -> tuple[CurveRow, ...]:

@@ -70,6 +70,8 @@ class Catalog:
     measured: Measured | None = None  # by hardness band and class; None: not known apart
     on_request: dict[str, Variant] = field(default_factory=dict)  # that are no levels: requests name what they honour
     guarantees: tuple[Guarantee, ...] = ()  # of its profile; (): nothing is promised
+    floors: dict[CascadeKey, tuple[float, ...]] = field(default_factory=dict)
+    """Threshold by hardness band from which a plan lets drafts be kept, whatever its own is; 1: none. {}: any."""
 
     def __post_init__(self) -> None:
         require(bool(self.variants), f"catalog {self.name!r}", 0, "of one variant or more", "add [variants.NAME]")

@@ -48,9 +48,22 @@ LIMITED: Final = tuple(
 )
 values_of_limited = operator.attrgetter(*(name for name, _ in LIMITED))
 NEEDING: Final = tuple((name, each.default, each.about.needs) for name, each in OPTIONS.items() if each.about.needs)
+BESIDE_A_PROMISE: Final = (
+    "n",
+    "model",
+    "strict",
+    "reuse",
+    "quality_at_least",
+)  # images are alike by any
+CHANGING: Final = tuple((name, each.default) for name, each in OPTIONS.items() if name not in BESIDE_A_PROMISE)
 MAX_IMAGES: Final = int(OPTIONS["n"].about.high or 0)  # of one request, whatever a deployment allows
 MAX_ADAPTERS = 6  # of one request; the largest number in a month of a public service's requests
 MAX_CONTROLS = 4  # of one request
+
+
+def is_as_measured(options: GenerateOptions) -> bool:
+    """Whether an image is generated as the images of its level that were judged: by the level's own options."""
+    return options is AS_IT_IS or all(getattr(options, name) == default for name, default in CHANGING)
 
 
 class OptionValues(Protocol):
@@ -89,6 +102,10 @@ def check_options(request: OptionValues, max_images: int) -> None:
     for (name, declared), value in zip(LIMITED, values_of_limited(options), strict=True):
         if value != declared.default:
             _check_value(name, value, declared, who)
+    if options.quality_at_least is not None and not is_as_measured(options):
+        stated = next(name for name, default in CHANGING if getattr(options, name) != default)
+        fault = f"quality_at_least must come without {stated}, with which no images were measured: leave out one {who}"
+        raise InvalidRequest(fault, field="quality_at_least")
     if options.adapters or options.adapter_weights:
         _check_names("adapters", options.adapters, MAX_ADAPTERS, who)
         _as_many("adapter_weights", options.adapter_weights, "adapters", options.adapters, who)

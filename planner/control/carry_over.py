@@ -52,6 +52,7 @@ def carry_over(
         reuse=plan.reuse,
         places_components=plan.residency is not None,
         residency=_of_those_left(plan, allocation),
+        quality_at_least=plan.quality_at_least,
     )
 
 

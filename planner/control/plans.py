@@ -30,6 +30,7 @@ def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: 
         reuse=proposal.reuse,
         scale=proposal.scale,
         residency=proposal.residency,
+        quality_at_least=proposal.quality_at_least,
     )
 
 

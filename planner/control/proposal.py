@@ -36,6 +36,7 @@ class PlanProposal:
         default_factory=dict
     )  # part of `allocation`: of requests that name it; no policy's
     is_feasible: bool = True  # all of the demand planned for is served within the SLO
+    quality_at_least: float = 0.0  # promised of what discriminators keep; no policy's own: `planner.control.promised`
 
 
 Policy = Callable[[Observation, Catalog, Mapping[str, Any], Mapping[str, float]], PlanProposal]

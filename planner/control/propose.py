@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.control.evidence import with_evidence
+from planner.control.promised import promising, with_promise
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.reservation import with_reserved
 from planner.control.residency import with_residency
@@ -35,6 +36,7 @@ class Rules(NamedTuple):
     horizon_s: int = HORIZON_S  # that is forecast: until the next plan
     scale: ScaleRules = NO_SCALING  # of a fleet that is scaled
     hysteresis: str = BY_POLICY  # whether a proposal that moves workers must be worth its cost: ALWAYS, NEVER
+    quality_at_least: float = 0.0  # share right that is promised of what discriminators keep; 0: none
 
 
 def propose(
@@ -51,9 +53,10 @@ def propose(
     `staffing`: the workers' variants in a fleet that is scaled; None if it is not.
     """
     seen = with_forecast_of(terms_of(policy), seen, rules)
+    offered = promising(catalog, rules.quality_at_least)
 
     def plan_for(seen: Observation) -> PlanProposal:
-        proposal = policy(seen, catalog, memory, parameters)
+        proposal = policy(seen, offered, memory, parameters)
         if rules.dispatch:
             proposal = replace(proposal, dispatch=rules.dispatch)
         return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
@@ -62,7 +65,8 @@ def propose(
         proposal = with_reserved(plan_for, seen, catalog)
     else:
         proposal = with_staffing(plan_for(staffing.seen), staffing)
-    return with_residency(with_evidence(proposal, catalog), seen, catalog)
+    proposal = with_promise(with_evidence(proposal, catalog), offered, rules.quality_at_least)
+    return with_residency(proposal, seen, catalog)
 
 
 def with_forecast_of(terms: PolicyTerms, seen: Observation, rules: Rules) -> Observation:

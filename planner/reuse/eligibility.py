@@ -63,7 +63,7 @@ def lookup_refusal(asked: Asked) -> Refusal | None:
         return Refusal.SEED
     if asked.has_draft:
         return Refusal.DRAFT
-    if asked.options.strict:
+    if asked.options.strict or asked.options.quality_at_least is not None:
         return Refusal.STRICT
     return _unlike_its_prompt(asked.options)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from schemas.messages import Status
+from schemas.messages import GenerateOptions, Status
 
 INVALID = "invalid"  # what was sent cannot be read, or not be served
 DEADLINE = "deadline"
@@ -43,6 +43,11 @@ class Ignored(NamedTuple):
 
 ENDED = Ignored("the request has a result")
 IN_FLIGHT = Ignored("the request has its job")
+
+
+def draft_counts(options: GenerateOptions) -> bool:
+    """Whether a rejected draft is the answer where what replaces it cannot come: not where a quality is promised."""
+    return options.quality_at_least is None
 
 
 def scores_in_words(*values: float, digits: int = 2) -> list[str]:

@@ -61,6 +61,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         period_ms=1000 * asked["period"] if asked["period"] else float(settings.planner.period_ms),
         forecast=settings.planner.forecast,
         hysteresis=settings.planner.hysteresis,
+        quality_at_least=settings.planner.quality_at_least,
         learns=bool(asked["learns"]),  # None: no default was asked for, as of a file
         dispatch=asked["dispatch"] or "",
         drops=asked["drops"],

@@ -7,6 +7,7 @@ from planner.catalog.entries import Variant, reuse_step, variant_of
 from planner.catalog.options import AS_IT_IS, ResolvedOptions
 from planner.control.shedding import ORDINARY
 from planner.reuse.steps import Decision
+from planner.serving.decisions import draft_counts
 from planner.serving.routing.placement import Placement
 
 REUSE_MARK = "~k"  # of a reuse level's name: "heavy~k4" skips up to 4 steps
@@ -155,8 +156,8 @@ class Job:
 
     @property
     def has_draft(self) -> bool:
-        """Whether an image of its request was made."""
-        return self.draft is not None
+        """Whether an image of its request was made that is its answer if this one cannot come."""
+        return self.draft is not None and draft_counts(self.options)
 
     @property
     def refines(self) -> bool:

@@ -92,6 +92,7 @@ class Setup:
     period_ms: float = 5000  # between plans
     forecast: str = BY_POLICY  # of the demand until the next plan, by its name in planner/observation/forecast.py
     hysteresis: str = BY_POLICY  # whether a plan that moves workers must be worth its cost (planner/control/propose.py)
+    quality_at_least: float = 0.0  # that plans promise of what discriminators keep (planner/control/promised.py)
     learns: bool = False  # it plans with the confidences seen; else with the catalog's curve, of which they are drawn
     dispatch: str = ""  # instead of the plan's; "": as it says
     drops: bool = True  # requests have the SLO as deadline, and what cannot meet it is not begun

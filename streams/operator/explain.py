@@ -56,9 +56,21 @@ def why(result: Result) -> str:
     if last is None:
         return f"completed by {result.level or 'an unknown level'}: the result carries no path"
     if not before:
-        return _verdict(last, result.reason)
+        return _verdict(last, result.reason) + _promised(last)
     again = f"escalated: {_rejections([step for step in before if step])}, {_begun(last)}"
-    return again if last.threshold is None else f"{again}, {_verdict(last)}"
+    return (again if last.threshold is None else f"{again}, {_verdict(last)}") + _promised(last)
+
+
+def _promised(last: Stage) -> str:
+    """Say what is promised of the answer, and what that rests on; "": nothing."""
+    if (promise := last.promise) is None:
+        return ""
+    alike = f"images of {last.level} {'kept so' if last.discriminator else 'as they come'}"
+    rests = f"{promise.images:,} judged on {promise.date}; right: {promise.standard}"
+    return (
+        f"; of {alike} at most {100 * promise.wrong_at_most:.1f} % are wrong for prompts as hard, with "
+        f"{100 * promise.confidence:.0f} % confidence ({rests})"
+    )
 
 
 def asked_in_words(request: GenerateRequest) -> str:

@@ -25,6 +25,7 @@ from schemas.messages import (
     Pin,
     Plan,
     PoisonMark,
+    PromisedQuality,
     ResidencyPlan,
     Result,
     ReuseCheck,
@@ -291,6 +292,20 @@ def _sick() -> tuple[GenerateJob, ImageGenerated]:
 
 
 SICK = _sick()
+
+
+def _promised() -> tuple[Any, ...]:
+    """A request that states a quality, what was promised of its image, and a plan that promises it; ids 60 to 66."""
+    *asked, outcome = stating(quality_at_least=0.9)
+    promise = PromisedQuality(
+        wrong_at_most=0.1, confidence=0.95, images=16_000, date="2026-11-29", standard="all stated facts hold"
+    )
+    path = (dataclasses.replace(outcome.path[0], promise=promise),)
+    result = dataclasses.replace(AT_FAULT[1], wrong_at_most=0.1)
+    return *asked, dataclasses.replace(outcome, path=path), result, dataclasses.replace(SURE, quality_at_least=0.9)
+
+
+PROMISED = _promised()
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -306,6 +321,7 @@ EXAMPLE_OF = dict(
             *HONOURED,
             *SICK,
             ON_A_CARD,
+            *PROMISED,
         ),
         start=1,
     )

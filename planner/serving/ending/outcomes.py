@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from planner.serving.decisions import Rejection
+from planner.serving.decisions import Rejection, draft_counts
 from schemas.avro import to_wire
 from schemas.messages import (
     ClassifiedRequest,
@@ -14,6 +14,7 @@ from schemas.messages import (
     GenerateRequest,
     ImageGenerated,
     Outcome,
+    PromisedQuality,
     Result,
     Stage,
     Status,
@@ -25,7 +26,10 @@ Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 """The knowledge of a request at its end: from its bare id (a poison record) to a job with a path."""
 
 
-def step_of(image: ImageGenerated, confidence: float | None, threshold: float | None, discriminator: str = "") -> Stage:
+def step_of(
+    image: ImageGenerated, confidence: float | None, threshold: float | None, discriminator: str = "",
+    promise: PromisedQuality | None = None,
+) -> Stage:  # fmt: skip
     """The stage of a request's path that made this image. None, None: not scored; else by this discriminator."""
     job = image.job
     return Stage(
@@ -49,6 +53,7 @@ def step_of(image: ImageGenerated, confidence: float | None, threshold: float | 
         latent=image.latent,
         components=image.components,
         times=image.times,
+        promise=promise,
     )
 
 
@@ -60,10 +65,12 @@ def as_score(confidence: float | None) -> float:
 def completed(
     image: ImageGenerated, confidence: float | None, threshold: float | None,
     *, reason: str, by: str, policy: str, now_ms: int, discriminator: str = "",
+    promise: PromisedQuality | None = None,
 ) -> Outcome:  # fmt: skip
     """The image is the answer."""
     outcome = _ended(Status.COMPLETED, image.job, reason, by, policy, now_ms)
-    return dataclasses.replace(outcome, path=(*image.job.path, step_of(image, confidence, threshold, discriminator)))
+    step = step_of(image, confidence, threshold, discriminator, promise)
+    return dataclasses.replace(outcome, path=(*image.job.path, step))
 
 
 def completed_by_draft(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
@@ -92,7 +99,8 @@ def late_status(*, has_draft: bool) -> Status:
 
 def too_late(job: GenerateJob, *, reason: str, by: str, now_ms: int) -> Outcome:
     """The outcome of a job that cannot be generated in time."""
-    if late_status(has_draft=bool(job.path)) is Status.COMPLETED:
+    has_draft = bool(job.path) and draft_counts(job.classified.request.options)
+    if late_status(has_draft=has_draft) is Status.COMPLETED:
         return completed_by_draft(job, reason=f"{reason}; the draft was kept", by=by, now_ms=now_ms)
     return expired(job, reason=reason, by=by, now_ms=now_ms)
 
@@ -170,6 +178,7 @@ def result_of(outcome: Outcome) -> Result:
         retry_after_ms=outcome.retry_after_ms,
         param=outcome.param,
         components=last.components if last and outcome.status is Status.COMPLETED else (),
+        wrong_at_most=last.promise.wrong_at_most if last and last.promise else None,
         **_safety_of(last if image else None),
         **_times_of(outcome.path),
         **_reuse_of(outcome.path),

@@ -133,6 +133,10 @@ class Work(Protocol[J_contra]):
         """Whether the image was begun from a stored latent: one that found none is as any other of its variant."""
         ...
 
+    def refined_a_draft(self, image: J_contra) -> bool:
+        """Whether the image was begun from the draft that it replaces."""
+        ...
+
     def sizes(self, image: J_contra) -> Sequence[Size]:
         """Return the width and height of each image of the job."""
         ...
@@ -154,8 +158,9 @@ class DiscriminatorLogic(Generic[J]):
         if self._work.has_ended(image):
             return Drop(image)
         job = self._work.job(image)
-        level = job.level if self._work.began_from_latent(image) else job.variant
-        asked = self._escalation.examine(plan, level, job.classified.request)
+        is_latent, is_refined = self._work.began_from_latent(image), self._work.refined_a_draft(image)
+        level = job.level if is_latent else job.variant
+        asked = self._escalation.examine(plan, level, job.classified, is_derived=is_latent or is_refined)
         return Ask(image, asked) if isinstance(asked, Score) else End(image, plan, asked)
 
     def on_scored(self, ask: Ask[J], confidence: float, now_ms: float) -> End[J] | SendOn[J]:

@@ -106,7 +106,7 @@ class Fits:
         texts: dict[str, Any] = {name: "..." for name in PLAIN_TEXTS if getattr(options, name)}
         kind = replace(
             options, adapter_weights=(), control_images=(), control_weights=(), image="-" * bool(options.image),
-            mask="-" * bool(options.mask), strength=None, n=1, reuse="", **texts,
+            mask="-" * bool(options.mask), strength=None, n=1, reuse="", quality_at_least=None, **texts,
         )  # fmt: skip
         found = self._known.get((kind, quality))
         if found is None:

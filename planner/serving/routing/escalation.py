@@ -9,21 +9,22 @@
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import quality_named
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, begins_at, resolve_options, resolved_ms
-from planner.serving.decisions import scores_in_words
+from planner.serving.decisions import draft_counts, scores_in_words
 from planner.serving.ending.outcomes import as_score
 from planner.serving.requests import ClassifiedValues, RequestValues
 from planner.serving.routing.cascades import cascade_of, judging_ms, keeps, may_escalate
 from planner.serving.routing.composing import Fits
 from planner.serving.routing.loads import Loads, begins_ms
+from planner.serving.routing.promises import Promises
 from planner.serving.routing.soft_deadline import Deadlines, Due
-from schemas.messages import Cascade, GenerateOptions, Plan
+from schemas.messages import Cascade, GenerateOptions, Plan, PromisedQuality
 
 AS_REQUESTED = "kept as it is: the request asked for this level"
 STANDS_IN = "kept as it is: this level stands in for the one that the request named, which had no room or no worker"
@@ -117,6 +118,7 @@ class Keep(NamedTuple):
     why: str | Callable[[], str]
     is_rejected: bool = False  # it is not good enough: the next level would be too late
     overridden: tuple[str, ...] = ()  # what was done instead of what the request states
+    promise: PromisedQuality | None = None  # None: nothing is promised of it
 
     @property
     def reason(self) -> str:
@@ -145,16 +147,20 @@ class EscalationLogic:
         """`slo_ms`: see `Deadlines`."""
         self._catalog, self._deadlines = catalog, Deadlines(catalog, slo_ms)
         self._fits = Fits(catalog)
+        self._promises = Promises(catalog)
         self._plan: Plan | None = None  # of which `_asked` is remembered
         self._asked: dict[str, Score | Keep] = {}  # by level
 
-    def examine(self, plan: Plan, level: str, request: RequestValues) -> Keep | Score:
+    def examine(
+        self, plan: Plan, level: str, classified: ClassifiedValues, *, is_derived: bool = False
+    ) -> Keep | Score:
         """Decide before an image is scored, by the plan in force.
 
         Kept, if no cascade of the plan holds for its level, the request asked for this level, or the next one would
-        override options that this one honours.
+        override options that this one honours. `is_derived`: it began with another image, of a draft or a neighbour, so
+        that nothing is promised of it where it is not scored.
         """
-        asked = self._ask(plan, level)
+        request, asked = classified.request, self._ask(plan, level)
         if isinstance(asked, Score):
             if not may_escalate(request, self._catalog):
                 named = request.options.model
@@ -162,7 +168,12 @@ class EscalationLogic:
                 asked = Keep(None, STANDS_IN if stands_in else AS_REQUESTED)
             elif request.options is not AS_IT_IS and self._overrides_more(asked.cascade, request.options):
                 asked = Keep(None, AS_STATED)
-        if isinstance(asked, Keep) and quality_named(request.quality).unjudged:
+        if isinstance(asked, Score):
+            cascade = self._promises.judging(asked.cascade, plan, classified)
+            return asked if cascade is asked.cascade else replace(asked, cascade=cascade, plain={})
+        if not is_derived:
+            asked = asked._replace(promise=self._promises.stated(level, "", 0.0, classified))
+        if quality_named(request.quality).unjudged:
             return asked._replace(overridden=self._unjudged(variant_of(level), request))
         return asked
 
@@ -199,7 +210,12 @@ class EscalationLogic:
         """
         due = self._deadlines.of(classified)
         scored = Scored(asked, classified.request, due, sizes, confidence, loads, now_ms)
-        return self.keep_confident(scored) or self.keep_for_time(scored) or self.escalate(scored)
+        kept = self.keep_confident(scored)
+        if kept is not None:
+            cascade = asked.cascade
+            stated = self._promises.stated(cascade.level, cascade.discriminator, cascade.threshold, classified)
+            return kept._replace(promise=stated)
+        return self.keep_for_time(scored) or self.escalate(scored)
 
     def keep_confident(self, scored: Scored) -> Keep | None:
         """The image is good enough."""
@@ -207,9 +223,9 @@ class EscalationLogic:
         return Keep(cascade.threshold, scored.is_good) if keeps(cascade, scored.score) else None
 
     def keep_for_time(self, scored: Scored) -> Keep | None:
-        """The next level could not answer by the deadline."""
+        """The next level could not answer by the deadline; no reason where the request states a quality."""
         due, asked = scored.due, scored.asked
-        if due.at_ms is None:
+        if due.at_ms is None or not draft_counts(scored.request.options):
             return None
         refinement = self._refine(scored)
         after = self._ask(asked.plan, asked.cascade.next_level)

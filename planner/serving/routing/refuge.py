@@ -51,10 +51,12 @@ class RefugeLogic:
         """The placement of a job of `level` on another one; None: no other is in time, or may stand in.
 
         It is the cheapest level that the plan gives workers, which has the most room: the caller does not know which
-        worker is free. None stands in for a level that the request named, by its quality, its model or its components.
+        worker is free. None stands in for a level that the request named, by its quality, its model or its
+        components, nor for one that promises what it states.
         """
         request = classified.request
-        if request.quality != ANY_QUALITY or not may_escalate(request, self._catalog):
+        is_free = request.quality == ANY_QUALITY and request.options.quality_at_least is None
+        if not is_free or not may_escalate(request, self._catalog):
             return None
         allocated = set(plan.allocation.values())
         cheaper = [variant for variant in self._catalog.cheaper_than(variant_of(level)) if variant.name in allocated]

@@ -9,6 +9,7 @@
     each feature's check   else REJECTED, by the feature (`planner/serving/features.py`)
     room on its whole way  else a cheaper level, or REJECTED, overloaded; not where others fill the backlog. A level
                            that the request names gives way to the nearest one, which `overridden` says; unless strict
+    quality promised       else a level that promises it by the next one's way, or REJECTED, unhonoured, with the best
     components honoured    else REJECTED, unhonoured: never left out, by no fallback; so are all options of a strict one
     a worker in time       else REJECTED, starting, where the plan scales a level from zero and it would come too late
     before its deadline    else a cheaper level, a dearer one, one whose workers are on their way, or EXPIRED, deadline;
@@ -22,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from planner.catalog.entries import deferred_share, expected_steps, reuse_step, variant_of
+from planner.catalog.entries import deferred_share, expected_steps, reuse_step, run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import BATCH_TIER, MAX_IMAGES, QUALITIES, check_options
 from planner.catalog.options import AS_IT_IS, ResolvedOptions, resolve_options, resolved_ms
@@ -40,7 +41,7 @@ from planner.serving.decisions import (
 )
 from planner.serving.requests import ClassifiedValues, RequestValues, Work
 from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
-from planner.serving.routing.composing import Fit, Fits
+from planner.serving.routing.composing import ANYWHERE, Fit, Fits
 from planner.serving.routing.loads import Loads, begins_ms, shared_wait_ms
 from planner.serving.routing.placement import (
     CHEAPER,
@@ -52,6 +53,7 @@ from planner.serving.routing.placement import (
     route_of,
     sample,
 )
+from planner.serving.routing.promises import Promises
 from planner.serving.routing.soft_deadline import Deadlines, Due
 from schemas.ids import draw
 from schemas.messages import TIERS, Admission, GenerateOptions, Plan, Status
@@ -318,6 +320,7 @@ class RoutingLogic:
         self._levels = _Levels(catalog)
         self._facts: _PlanFacts | None = None
         self._fits = Fits(catalog)
+        self._promises = Promises(catalog)
         self._before: tuple[RouterCheck, ...] = (self._in_range, self._ignored, self._shed, *checks)
 
     def route(
@@ -437,18 +440,47 @@ class RoutingLogic:
             if fit.fault is not None:
                 return Rejection(Status.REJECTED, UNHONOURED, fit.fault.reason, param=fit.fault.param)
             costs, requested = self._costs(request, facts), self._requested(classified, fit, facts)
-        level, due = requested.level, self._deadlines.of(classified)
+        if options.quality_at_least is not None:
+            among = options.model or (fit.level if fit else "")
+            asked = [among] if among else (fit.variants if fit else ()) or tuple(self._catalog.variants)
+            promising = self._promising(classified, asked, facts)
+            if not promising:
+                return self._promises.refusal(plan, classified, asked)
+            fit = (fit or ANYWHERE)._replace(variants=promising, is_strict=True)
+        level = self._promised(requested.level, classified, fit, facts)
+        probability = requested.probability if level == requested.level else 0.0
+        due = self._deadlines.of(classified)
         wait_ms = loads.wait_ms(self._levels[level].name)
         in_time = due.at_ms is None or due.allows(costs.finish_ms(level, wait_ms, loads, now_ms), wait_ms)
         if in_time and costs.has_room(level, wait_ms, due, loads, now_ms, limit_ms):
-            return _placement(costs, level, requested.probability, fit)
+            return _placement(costs, level, probability, fit)
         other = self._other_level(_Search(level, fit, due, facts, costs, loads, now_ms, limit_ms, over_ms))
         if isinstance(other, Rejection):
             return other
         if other == level:
             late = self._too_late(level, request, plan, costs, loads, now_ms) if math.isinf(wait_ms) else None
-            return late or _placement(costs, level, requested.probability, fit)
+            return late or _placement(costs, level, probability, fit)
         return _placement(costs, other, 0.0, fit, CHEAPER if other in self._levels[level].cheaper else DEARER)
+
+    def _promising(
+        self, classified: ClassifiedValues, levels: Sequence[str], facts: _PlanFacts
+    ) -> tuple[str, ...]:  # fmt: skip
+        """Return those of the levels that promise the stated quality and have workers, the cheapest first."""
+        held = [level for level in levels if self._promises.hold(level, facts.plan, classified)]
+        kept = [level for level in held if self._promises.first(level, facts.plan, classified) == level] or held
+        return tuple(sorted(facts.with_workers(kept) or kept, key=lambda each: run_ms(self._levels[each].variant, 1)))
+
+    def _promised(self, level: str, classified: ClassifiedValues, fit: Fit | None, facts: _PlanFacts) -> str:
+        """Return the first level of a request's way of which an image may be kept; without a promise, `level`."""
+        if classified.request.options.quality_at_least is None and not facts.plan.quality_at_least:
+            return level
+        first = self._promises.first(level, facts.plan, classified)
+        if classified.request.options.quality_at_least is None or fit is None or fit.level:
+            return first
+        if variant_of(first) in fit.variants:
+            return first
+        dearer = [each for each in self._levels[first].dearer if each in fit.variants]
+        return dearer[0] if dearer else fit.variants[-1]
 
     def _too_late(
         self, level: str, request: RequestValues, plan: Plan, costs: _Costs, loads: Loads, now_ms: float

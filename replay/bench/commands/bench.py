@@ -12,6 +12,7 @@ from replay.bench.commands.bench_crowd import crowd
 from replay.bench.commands.bench_frontier import frontier
 from replay.bench.commands.bench_gateway import gateway, gateway_cost
 from replay.bench.commands.bench_genai import genai2026
+from replay.bench.commands.bench_guarantee import guarantee
 from replay.bench.commands.bench_in_flight import in_flight
 from replay.bench.commands.bench_loader import loader
 from replay.bench.commands.bench_observing import observing
@@ -61,6 +62,7 @@ def bench() -> None:
       pochade bench components
       pochade bench gateway
       pochade bench gateway-cost
+      pochade bench guarantee
       pochade bench in-flight
       pochade bench peers
       pochade bench observing
@@ -75,6 +77,7 @@ bench.add_command(frontier)
 bench.add_command(gateway)
 bench.add_command(gateway_cost)
 bench.add_command(genai2026)
+bench.add_command(guarantee)
 bench.add_command(in_flight)
 bench.add_command(loader)
 bench.add_command(observing)

@@ -84,6 +84,7 @@ def _setup(facts: Facts, policy: str, *, is_scaled: bool) -> Setup:
         period_ms=float(planner.period_ms),
         forecast=planner.forecast,
         hysteresis=planner.hysteresis,
+        quality_at_least=planner.quality_at_least,
         learns=True,
         drops=facts.drops,
         sheds=planner.load_shedding,

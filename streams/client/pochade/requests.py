@@ -30,6 +30,7 @@ class Options(TypedDict, total=False):
     image: bytes | os.PathLike[str] | str  # to begin with: bytes or a file to upload, or a URI in the store
     mask: bytes | os.PathLike[str] | str
     strength: float
+    quality_at_least: float  # share of images kept as this one that must be right; REJECTED where none promises it
     reuse: str  # off | own
     strict: bool  # reject the request rather than override an option
     tier: str  # interactive | standard | batch

@@ -36,6 +36,7 @@ def logic_of(setup: Setup) -> PlannerLogic:
             forecast=setup.forecast,
             horizon_s=horizon_of(setup.period_ms),
             hysteresis=setup.hysteresis,
+            quality_at_least=setup.quality_at_least,
             scale=setup.scale,
         ),
         check=check,

@@ -33,6 +33,10 @@ class SimulatedImages:
         """Whether the image was begun from a stored latent."""
         return job.share > 0 and job.step > 0
 
+    def refined_a_draft(self, job: Job) -> bool:
+        """Whether the image was begun from the draft that it replaces."""
+        return job.refines
+
     def sizes(self, job: Job) -> Sequence[Size]:
         """Return the width and height of each image of the job."""
         return job.sizes(self._variants[job.variant])

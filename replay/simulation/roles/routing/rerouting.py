@@ -45,7 +45,7 @@ class Rerouter(Sender):
         has_ended = self._ledger.has_ended(job)
         decision = self._logic.reroute(
             job, job.variant, self._plan_state.plan, self._loads, now_ms, has_ended=has_ended,
-            has_draft=job.draft is not None, waited_ms=now_ms - job.arrived_ms,
+            has_draft=job.has_draft, waited_ms=now_ms - job.arrived_ms,
         )  # fmt: skip
         match decision:
             case Placement():

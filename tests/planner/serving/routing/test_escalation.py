@@ -28,7 +28,7 @@ def judged(
     slowness: float = 1.0,
 ) -> Keep | Escalate:  # fmt: skip
     logic, request = EscalationLogic(CATALOG), a_request(deadline_ms=deadline_ms)
-    asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", request)
+    asked = logic.examine(a_plan(cascades=(a_cascade(threshold=threshold),)), "light", a_classified(request))
     assert isinstance(asked, Score)
     loads = FixedLoads({"heavy": wait_ms}, slow={"heavy": slowness})
     return logic.decide(asked, a_classified(request), [(32, 32)], confidence, loads, NOW_MS)
@@ -49,7 +49,7 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
 
 
 def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
-    assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_request()) == Keep(
+    assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_classified()) == Keep(
         None, "the plan judges no images of heavy"
     )
 
@@ -58,16 +58,16 @@ def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
 def test_an_image_of_a_named_level_is_kept_and_one_of_another_says_that_it_stands_in(model: str, reason: str) -> None:
     logic, plan = EscalationLogic(CATALOG), a_plan(cascades=(a_cascade(),))
     request = a_request(options=GenerateOptions(model=model))
-    assert logic.examine(plan, "light", request) == Keep(None, reason)
+    assert logic.examine(plan, "light", a_classified(request)) == Keep(None, reason)
 
 
 def test_an_image_is_kept_where_the_next_level_would_drop_an_option_that_this_one_honours() -> None:
     variants = {"light": a_variant(honours=("steps",)), "heavy": a_variant(name="heavy", honours=("guidance",))}
     logic, plan = EscalationLogic(a_catalog(variants=variants)), a_plan(cascades=(a_cascade(),))
-    kept = logic.examine(plan, "light", a_request(options=GenerateOptions(steps=9)))
+    kept = logic.examine(plan, "light", a_classified(a_request(options=GenerateOptions(steps=9))))
     assert kept == Keep(None, AS_STATED)
     for dropped_already in (GenerateOptions(guidance=9.0), GenerateOptions(width=64), GenerateOptions(n=2)):
-        assert isinstance(logic.examine(plan, "light", a_request(options=dropped_already)), Score)
+        assert isinstance(logic.examine(plan, "light", a_classified(a_request(options=dropped_already))), Score)
 
 
 def test_an_image_of_medium_quality_that_is_not_judged_is_kept_as_one_of_low_which_it_says() -> None:
@@ -75,19 +75,19 @@ def test_an_image_of_medium_quality_that_is_not_judged_is_kept_as_one_of_low_whi
     logic, asked = EscalationLogic(CATALOG), a_request(quality="medium")
 
     def overridden(plan: Plan, level: str, request: GenerateRequest) -> tuple[str, ...]:
-        kept = logic.examine(plan, level, request)
+        kept = logic.examine(plan, level, a_classified(request))
         assert isinstance(kept, Keep)
         return kept.overridden
 
     assert overridden(judges_none, "light", asked) == said
     assert overridden(judges, "light", a_request(quality="medium", options=GenerateOptions(model="light"))) == said
-    assert isinstance(logic.examine(judges, "light", asked), Score)
+    assert isinstance(logic.examine(judges, "light", a_classified(asked)), Score)
     assert overridden(judges, "heavy", asked) == (), "it was escalated, or stands in, which the router says"
     assert overridden(judges_none, "heavy", a_request(quality="medium", options=GenerateOptions(model="heavy"))) == ()
     for word in ("low", "high", "auto"):
         assert overridden(judges_none, "light", a_request(quality=word)) == ()
     alone = EscalationLogic(a_catalog(variants={"light": a_variant()}, cascades=(), class_cuts={}))
-    assert alone.examine(judges_none, "light", asked) == Keep(None, "the plan judges no images of light")
+    assert alone.examine(judges_none, "light", a_classified(asked)) == Keep(None, "the plan judges no images of light")
 
 
 def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:

@@ -44,7 +44,7 @@ def went_to(waits_ms: dict[str, float], **more: Any) -> tuple[str, str]:
 def judged(wait_ms: float, received_ms: int = NOW_MS, workers: int = 2, **asked: Any) -> Keep | Escalate:
     """A draft that is not good enough, where so much work waits for the next level."""
     logic, request = EscalationLogic(CATALOG, SLO_MS), a_request(**asked)
-    score = logic.examine(a_plan(cascades=(a_cascade(threshold=0.5),)), "light", request)
+    score = logic.examine(a_plan(cascades=(a_cascade(threshold=0.5),)), "light", a_classified(request))
     assert isinstance(score, Score)
     loads = FixedLoads({"heavy": wait_ms}, workers)
     return logic.decide(score, a_classified(request, received_ms=received_ms), [(32, 32)], 0.1, loads, NOW_MS)
