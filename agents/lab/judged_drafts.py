@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from rich.console import Console
 from rich.progress import track
 
 from agents.engines import model_source
@@ -57,7 +58,7 @@ def judged_drafts(catalog: Catalog, models: Path, count: int, seed: int, folder:
         if pair.discriminator not in rankers.discriminators:
             raise PochadeError(f"discriminator {pair.discriminator!r} cannot be loaded: {'; '.join(rankers.missing)}")
         images, parts = generated.images(), []
-        for at in track(range(0, count, _CHUNK), description=f"judging by {pair.discriminator}"):
+        for at in track(range(0, count, _CHUNK), f"judging by {pair.discriminator}", console=Console(stderr=True)):
             rows = slice(at, at + _CHUNK)
             part = rankers.confidences(pair.discriminator, list(images[rows]), list(asked.prompts[rows]))
             if part is None:

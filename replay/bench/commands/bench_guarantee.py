@@ -66,6 +66,7 @@ def guarantee(
       pochade bench guarantee
       pochade bench guarantee --seeds 200 --seed 7 -o json
     """
+    from rich.console import Console
     from rich.progress import track
 
     from agents.lab.judged_drafts import judged_drafts, write_promises
@@ -85,7 +86,7 @@ def guarantee(
     splits = range(seed, seed + seeds)
     measured = run(
         pool, seeds=splits, n=n, alphas=alphas, delta=delta,
-        track=lambda each: track(each, description="splitting"),
+        track=lambda each: track(each, "splitting", console=Console(stderr=True)),
     )  # fmt: skip
     if profile is not None:
         write_promises(pool, profile, datetime.date.today().isoformat())
