@@ -88,13 +88,12 @@ def write_promises(drafts: Drafts, profile: Path, date: str) -> None:
         for name, column in zip(levels.tolist(), quality.T, strict=True)
         if name != drafts.level and variant_of(name) == name and np.isin(column, (0, 1)).all()
     ]
-    own = {"standard": STANDARD, "date": date}
-    found.append(bounds_of(drafts.level, "", None, drafts.right, drafts.hardness, drafts.bounds, **own))
-    found.append(
-        bounds_of(
-            drafts.level, drafts.discriminator, drafts.scores, drafts.right, drafts.hardness, drafts.bounds, **own
+    for judge, scores in (("", None), (drafts.discriminator, drafts.scores)):
+        found.append(
+            bounds_of(
+                drafts.level, judge, scores, drafts.right, drafts.hardness, drafts.bounds, standard=STANDARD, date=date
+            )
         )
-    )
     check_guarantees(found, profile.name)
     note = (
         f"guarantees of {drafts.level} are of {len(drafts.right):,} drafts of {date}, by `pochade bench guarantee "
