@@ -1,21 +1,24 @@
 """`pochade bench guarantee`: whether what a catalog promises of kept drafts holds, on splits of one pool."""
 
-import datetime
 import json
 import pathlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from agents.commands.options import MODELS_FOLDER
 from replay.bench.commands.measuring import OUTPUT
 from replay.commands.options import seed_option
+from schemas.errors import PochadeError
 from streams.commands.options import FILE_IN, FOLDER
+from streams.shipped import MODELS
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
 
+CHILD: Final = "agents.lab.guarantee_bench"  # `replay` is a client, and imports no models
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
@@ -48,7 +51,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     "--into", "profile", type=FILE_IN,
     help="Profile (NAME.json beside NAME-quality.npz) to write what the whole pool promises into.",
 )  # fmt: skip
-@MODELS_FOLDER
+@click.option("--models", type=FOLDER, default=MODELS, help="Folder of models (default: the shipped ones).")
 @OUTPUT
 @click.pass_obj
 def guarantee(
@@ -66,30 +69,26 @@ def guarantee(
       pochade bench guarantee
       pochade bench guarantee --seeds 200 --seed 7 -o json
     """
-    from rich.console import Console
-    from rich.progress import track
-
-    from agents.lab.judged_drafts import judged_drafts, write_promises
-    from agents.profiling.catalog import relocated
-    from agents.profiling.machine import usual_jobs
     from replay.bench.environment.figures import Conditions
-    from replay.bench.guarantee import run, table
-    from streams import catalogs
 
     if n >= drafts:
         raise click.BadParameter(f"--calibration must be below --drafts: got {n} of {drafts}")
     settings, conditions = load(), Conditions()
-    catalog = relocated(catalogs.load("tiny"), models)
-    pool = judged_drafts(
-        catalog, models, drafts, pool_seed, folder or pathlib.Path(settings.home) / "guarantee", jobs or usual_jobs()
-    )
-    splits = range(seed, seed + seeds)
-    measured = run(
-        pool, seeds=splits, n=n, alphas=alphas, delta=delta,
-        track=lambda each: track(each, "splitting", console=Console(stderr=True)),
-    )  # fmt: skip
-    if profile is not None:
-        write_promises(pool, profile, datetime.date.today().isoformat())
-    asked = {"seeds": seeds, "seed": seed, "pool_seed": pool_seed}
+    asked = {
+        "seeds": seeds, "seed": seed, "drafts": drafts, "calibration": n, "alphas": alphas, "delta": delta,
+        "pool_seed": pool_seed, "folder": str(folder or settings.home / "guarantee"), "jobs": jobs,
+        "into": str(profile or ""), "models": str(models),
+    }  # fmt: skip
+    done = subprocess.run([sys.executable, "-m", CHILD, json.dumps(asked)], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise PochadeError(f"the drafts could not be judged (exit status {done.returncode}); see above")
+    measured = json.loads(done.stdout)
     report = {"bench": "guarantee", "asked": asked, **measured, **conditions.as_table(settings)}
     click.echo(json.dumps(report) if output == "json" else "\n".join(table(report)))
+
+
+def table(report: Mapping[str, Any]) -> list[str]:
+    """Aligned lines, one a row."""
+    columns = ("alpha", "band", "within_share", "refused_share", "kept_share", "true_kept_share", "kept_of_true")
+    shown = [[f"{row.get(name, '')}" for name in columns] for row in report["rows"]]
+    return ["  ".join(f"{cell:<15}" for cell in cells).rstrip() for cells in [list(columns), *shown]]

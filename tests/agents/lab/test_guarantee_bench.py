@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from agents.lab.guarantee_bench import run
 from agents.lab.judged_drafts import Drafts
-from replay.bench.guarantee import run, table
+from replay.bench.commands.bench_guarantee import table
 
 
 def a_pool(count: int = 20_000, seed: int = 1) -> Drafts:

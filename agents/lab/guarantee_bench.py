@@ -2,11 +2,16 @@
 
 One pool of judged drafts is split again and again: n of them make the thresholds, as `pochade profile` does
 (`agents/learning/bounds.py`), and the others show how many of those kept are wrong. Baseline: the threshold that keeps
-the most with the promise, the whole pool known.
+the most with the promise, the whole pool known. `pochade bench guarantee` runs this module in a process of its own and
+is answered by JSON: `python -m agents.lab.guarantee_bench ASKED`.
 """
 
+import datetime
+import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,8 +97,29 @@ def _rounded(share: float | None) -> float | None:
     return None if share is None else round(share, 4)
 
 
-def table(report: dict[str, Any]) -> list[str]:
-    """Aligned lines, one a row."""
-    columns = ("alpha", "band", "within_share", "refused_share", "kept_share", "true_kept_share", "kept_of_true")
-    shown = [[f"{row.get(name, '')}" for name in columns] for row in report["rows"]]
-    return ["  ".join(f"{cell:<15}" for cell in cells).rstrip() for cells in [list(columns), *shown]]
+def main() -> None:
+    """Measure what the only argument asks for, JSON of the command's options; print the report."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from agents.lab.judged_drafts import judged_drafts, write_promises
+    from agents.profiling.catalog import relocated
+    from agents.profiling.machine import usual_jobs
+    from streams import catalogs
+
+    asked = json.loads(sys.argv[1])
+    models = Path(asked["models"])
+    catalog, jobs = relocated(catalogs.load("tiny"), models), asked["jobs"] or usual_jobs()
+    pool = judged_drafts(catalog, models, asked["drafts"], asked["pool_seed"], Path(asked["folder"]), jobs)
+    if asked["into"]:
+        write_promises(pool, Path(asked["into"]), datetime.date.today().isoformat())
+    found = run(
+        pool, seeds=range(asked["seed"], asked["seed"] + asked["seeds"]), n=asked["calibration"],
+        alphas=asked["alphas"], delta=asked["delta"],
+        track=lambda each: track(each, "splitting", console=Console(stderr=True)),
+    )  # fmt: skip
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
