@@ -4,6 +4,7 @@ import importlib.resources
 import json
 import pathlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from agents.classifier.features import FeatureExtractor
@@ -29,7 +30,10 @@ class Judgement(NamedTuple):
 class PromptJudge(Protocol):
     """Judges one prompt at a time; accepts any text without raising."""
 
-    name: str  # with its version
+    @property
+    def name(self) -> str:
+        """With its version."""
+        ...
 
     def classify(self, prompt: str) -> Judgement: ...
 
@@ -88,8 +92,12 @@ class JointClassifier:
     """Joins several classifiers: hardness by the first, each strategy's class by the first that predicts it."""
 
     def __init__(self, judges: Sequence[PromptJudge]) -> None:
-        self.name = "+".join(judge.name for judge in judges)
         self._judges = judges
+
+    @property
+    def name(self) -> str:
+        """Theirs; one may be renewed."""
+        return "+".join(judge.name for judge in self._judges)
 
     def classify(self, prompt: str) -> Judgement:
         """The evidence is the list of theirs."""
@@ -126,6 +134,8 @@ def _open(entry: ClassifierEntry) -> PromptJudge:
     try:
         if entry.engine == "rules":
             return RuleClassifier.load(read_reference(folder / REFERENCE))
-        return LearnedClassifier.load(folder, entry)
+        from agents.classifier.renewing import RenewedClassifier  # which knows the port of this module
+
+        return RenewedClassifier(partial(LearnedClassifier.load, folder, entry), folder / REFERENCE)
     except (OSError, json.JSONDecodeError) as error:
         raise PochadeError(f"classifier {entry.name!r}: {error}: train it or correct the catalog") from error

@@ -3,7 +3,8 @@
 import json
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -16,6 +17,8 @@ from streams.extras import need
 
 if TYPE_CHECKING:
     from agents.learning.learning import Asked, Learned
+    from agents.profiling.seeded_prompts import SeededPrompts
+    from streams.settings import Settings
 
 NONE = "none"
 
@@ -55,10 +58,18 @@ NONE = "none"
     "--classifier", type=click.Choice([*CLASSIFIERS, NONE]), default="words", show_default=True,
     help="Kind of classifier to fit.",
 )  # fmt: skip
+@click.option(
+    "--encoder", default="", metavar="MODEL", help="Folder or hub id of the model that encoder and bert read with."
+)
 @click.option("--out", type=FOLDER, default="learned", show_default=True, help="Folder to write everything to.")
 @click.option(
     "--images", type=FOLDER, metavar="FOLDER",
     help="Write the images of all levels and an empty labels.csv there, for people to fill in, and end.",
+)  # fmt: skip
+@click.option(
+    "--follow", is_flag=True,
+    help="Wait until the images of the deployment become worse, learn its classifier again from the prompts on its "
+    "topics, and put it in place if it is better; go on for ever.",
 )  # fmt: skip
 @MODELS_FOLDER
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed of noise and parts.")
@@ -73,8 +84,9 @@ NONE = "none"
 @click.pass_obj
 def learn(
     obj: LazySettings, name: str | None, prompt_file: pathlib.Path | None, count: int, scorer: str,
-    standard: float | None, pairs: int, discriminator: str, classifier: str, out: pathlib.Path,
-    images: pathlib.Path | None, models: pathlib.Path, seed: int, device: str, jobs: int | None, devices: list[int],
+    standard: float | None, pairs: int, discriminator: str, classifier: str, encoder: str, out: pathlib.Path,
+    images: pathlib.Path | None, follow: bool, models: pathlib.Path, seed: int, device: str, jobs: int | None,
+    devices: list[int],
 ) -> None:  # fmt: skip
     """Learn a classifier of prompts and a discriminator of images for the levels of a catalog.
 
@@ -86,11 +98,11 @@ def learn(
     need("torch", "diffusers", "transformers", "scipy", "tomlkit")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     from agents.commands.profile import _open_catalog
-    from agents.learning import prompts
     from agents.learning.exporting import export
     from agents.learning.kinds import Fitting
     from agents.learning.learning import Asked
     from agents.learning.learning import learn as run
+    from agents.learning.prompts import NO_PROMPTS
     from agents.profiling.generation.quality import scorer_of
     from agents.profiling.machine import usual_jobs
     from streams.catalogs import text_of
@@ -102,22 +114,50 @@ def learn(
     asked = Asked(
         catalog=catalog,
         text=text_of(catalog_name),
-        prompts=prompts.of_file(prompt_file, count, seed) if prompt_file else prompts.of_deployment(obj(), count, seed),
+        prompts=NO_PROMPTS if follow else _prompts(obj, prompt_file, count, seed),
         scorer=scorer_of(scorer, catalog),
         standard=standard,
         pairs=pairs,
-        fitting=Fitting(discriminator.replace(NONE, ""), classifier.replace(NONE, ""), device),
+        fitting=Fitting(discriminator.replace(NONE, ""), classifier.replace(NONE, ""), encoder, device),
         seed=seed,
         out=out,
         models=models,
         jobs=jobs or usual_jobs(),
         devices=tuple(devices),
     )
+    if follow:
+        _follow(asked, obj(), count)
     if images is not None:
         click.echo(f"{export(asked, images)}: fill in the column right, 1 for good enough and 0 for not, then:")
         click.echo(f"  pochade learn --scorer labels:{images}/labels.csv ...")
         return
     _write(asked, run(asked, lambda line: click.echo(line, err=True)))
+
+
+def _prompts(obj: LazySettings, file: pathlib.Path | None, count: int, seed: int) -> "SeededPrompts":
+    from agents.learning import prompts
+
+    return prompts.of_file(file, count, seed) if file else prompts.of_deployment(obj(), count, seed)
+
+
+def _follow(asked: "Asked", settings: "Settings", count: int) -> NoReturn:
+    """Learn again at each drift. An error is told, and the classifier in force goes on."""
+    from agents.learning.again import drifts, learn_again, served_folder
+    from agents.learning.prompts import of_deployment
+    from planner.observation.drift import DriftWatch
+    from schemas.errors import PochadeError
+
+    click.echo(f"following the results; the classifier is in {served_folder(asked.catalog)}")
+    for drift in drifts(settings, DriftWatch()):
+        click.echo(drift.in_words())
+        try:
+            new, old, is_better = learn_again(replace(asked, prompts=of_deployment(settings, count, asked.seed)))
+        except PochadeError as error:
+            click.echo(f"not learned again: {error}", err=True)
+            continue
+        click.echo(f"the new one {new.in_words()}; the old one recovers {old.recovery:.2f}")
+        click.echo("the new one is in place" if is_better else "the old one goes on")
+    raise AssertionError("it follows for ever")
 
 
 def _write(asked: "Asked", learned: "Learned") -> None:

@@ -22,7 +22,7 @@ from PIL import Image
 from agents.learning.calibration import calibrate, confidence, deferral
 from agents.learning.calibration import figures as judged_figures
 from agents.learning.catalog import NAME, Judges, with_judges
-from agents.learning.kinds import Fitting, classifiers, discriminators
+from agents.learning.kinds import Fitting, classifier, discriminator
 from agents.learning.recovery import recovery
 from agents.profiling.generation.orders import GeneratedImages, StoredImages
 from agents.profiling.generation.pool import GenerationPool
@@ -212,8 +212,8 @@ def _fit_discriminator(asked: Asked, parts: Parts, images: GeneratedImages, righ
     if not len(fitted) or not len(chosen):
         raise PochadeError(f"scorer {name_of(asked.scorer)} judged too few images of the first level to learn from")
     prompts, stored, how = [asked.prompts.prompts[row] for row in rows], images.stored(), asked.fitting
-    fit = discriminators()[how.discriminator]
-    judge = fit(small(stored.at(fitted)), [prompts[row] for row in fitted], right[fitted], asked.seed, how.device)
+    fit = discriminator(how)
+    judge = fit(small(stored.at(fitted)), [prompts[row] for row in fitted], right[fitted], asked.seed)
     raw = judge.logits(small(stored.at(chosen)), [prompts[row] for row in chosen])
     scale, shift = calibrate(raw, right[chosen])
     confident = confidence(raw, scale, shift)
@@ -233,7 +233,7 @@ def _fit_classifier(asked: Asked, parts: Parts, judged: Mapping[str, np.ndarray]
         quality[: len(judged[name]), column] = judged[name]
     prompts, how = [asked.prompts.prompts[row] for row in rows], asked.fitting
     folder = asked.out / "classifiers" / NAME
-    classifiers()[how.classifier](prompts, quality, levels, asked.seed).save(folder)
+    classifier(how)(prompts, quality, levels, asked.seed).save(folder)
     return folder.resolve()
 
 

@@ -12,6 +12,8 @@ from streams.codec.prompt_lists import prompts_in
 from streams.codec.requests import decode_request
 from streams.settings import Settings
 
+NO_PROMPTS = SeededPrompts(prompts=(), seeds=())
+
 
 def of_file(file: Path, most: int, seed: int) -> SeededPrompts:
     """Return the first `most` different prompts of a list. Raises PochadeError."""

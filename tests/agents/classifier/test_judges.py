@@ -79,7 +79,6 @@ def test_a_catalog_opens_the_classifiers_it_names(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(judges, "INFRA", tmp_path)
     a_predictor_folder(tmp_path / "models")
     judge = open_judge(a_catalog(classifiers={"learned": an_entry()}))
-    assert isinstance(judge, LearnedClassifier)
     judged = judge.classify("a red heart")
     assert (judge.name, set(judged.classes)) == ("test-predictor/1", {"models"})
     assert 0 <= judged.hardness <= 1

@@ -1,20 +1,28 @@
 """`pochade learn`: from prompts and a scorer to judges that are promoted, or not, for what they are worth."""
 
+import contextlib
 import csv
 import json
 import pathlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from agents.classifier.judges import open_judge
 from agents.commands.learn import learn
-from agents.learning.learning import parts_of, worth_of
+from agents.learning.again import learn_again
+from agents.learning.kinds import Fitting
+from agents.learning.learning import Asked, parts_of, worth_of
+from agents.learning.prompts import seeded
+from agents.profiling.generation.quality import Score
 from schemas.errors import PochadeError
 from streams import catalogs
 from streams.cli import LazySettings
+from streams.shipped import MODELS
 from tests.integration.pages import blocks
 
 pytestmark = pytest.mark.torch
@@ -66,52 +74,85 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(learn, [*arguments, "--jobs", "1"], obj=LazySettings({}, None))
 
 
-def in_folder(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.chdir(folder)
-    pathlib.Path("catalog.toml").write_text(CATALOG)
-    pathlib.Path("prompts.txt").write_text("\n".join(prompts_of(count)))
+@contextlib.contextmanager
+def folder_of(folder: pathlib.Path, prompts: Sequence[str]) -> Iterator[pathlib.Path]:
+    """A working folder with a catalog and a list of prompts."""
+    with contextlib.chdir(folder):
+        pathlib.Path("catalog.toml").write_text(CATALOG)
+        pathlib.Path("prompts.txt").write_text("\n".join(prompts))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, Result]:
+    """The folder and the output of the commands of the page; one label in ten is wrong."""
+    to_label, to_learn, to_plan = [block.split() for block in blocks("agents/models/OWN_JUDGES.md")]
+    assert [to_label[:2], to_learn[:2], to_plan[:3]] == [["pochade", "learn"]] * 2 + [["pochade", "plan", "solve"]]
+    with folder_of(tmp_path_factory.mktemp("page"), prompts_of(300)) as folder:
+        assert run(*to_label[2:]).exit_code == 0
+        draws = random.Random(5)
+        right = {"quick": lambda prompt: not is_hard(prompt), "good": lambda _prompt: True}
+        label(folder / "to-label" / "labels.csv", lambda text, level: int(right[level](text) != (draws.random() < 0.1)))
+        return folder, run(*to_learn[2:])
 
 
 def test_the_page_leads_from_a_catalog_without_evidence_to_a_promoted_pair(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    learned: tuple[pathlib.Path, Result],
 ) -> None:
-    in_folder(tmp_path, monkeypatch, 300)
-    to_label, to_learn, to_plan = [block.split() for block in blocks("agents/models/OWN_JUDGES.md")]
-    assert to_label[:2] == to_learn[:2] == ["pochade", "learn"]
-    assert run(*to_label[2:]).exit_code == 0
-    draws = random.Random(5)  # one label in ten is wrong
-    label(
-        tmp_path / "to-label" / "labels.csv",
-        lambda prompt, level: int((level == "good" or not is_hard(prompt)) != (draws.random() < 0.1)),
-    )
-    said = run(*to_learn[2:])
+    folder, said = learned
     assert said.exit_code == 0, said.output
     assert "not promoted" not in said.output
-    figures = json.loads((tmp_path / "learned" / "learned.json").read_text())
+    figures = json.loads((folder / "learned" / "learned.json").read_text())
     assert figures["classifier"]["low"] > 0
     assert figures["discriminator"]["low"] > 0
-    assert "recovers" in (tmp_path / "learned" / "README.md").read_text()
-    learned = catalogs.measured("learned/catalog.toml")
-    assert (learned.pair().light, learned.pair().heavy, learned.pair().discriminator) == ("quick", "good", "learned")
-    assert learned.measured is not None
-    assert sum(learned.measured.prompts) == len(parts_of(300, 1).test)
-    assert (tmp_path / "learned" / "catalog.toml").read_text().startswith("# mine")
-    assert to_plan[1:3] == ["plan", "solve"]
+    assert "recovers" in (folder / "learned" / "README.md").read_text()
+    catalog = catalogs.measured(str(folder / "learned" / "catalog.toml"))
+    assert (catalog.pair().light, catalog.pair().heavy, catalog.pair().discriminator) == ("quick", "good", "learned")
+    assert catalog.measured is not None
+    assert sum(catalog.measured.prompts) == len(parts_of(300, 1).test)
+    assert (folder / "learned" / "catalog.toml").read_text().startswith("# mine")
+
+
+def test_a_classifier_that_is_learned_again_takes_over_if_it_is_better(
+    learned: tuple[pathlib.Path, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _said = learned
+    catalog = catalogs.load(str(folder / "learned" / "catalog.toml"))
+    served = open_judge(catalog)
+    before = served.name
+    monkeypatch.setattr("agents.classifier.renewing.EVERY_S", 0.0)
+    drifted = [prompt.replace(HARD[0], "with blue glass") for prompt in prompts_of(300)]  # of which none was hard
+
+    def scored(_scorer: str) -> Score:
+        return lambda level, texts, _images: np.array([level == "good" or "blue glass" not in text for text in texts])
+
+    monkeypatch.setattr("agents.profiling.generation.scoring.open_scorer", scored)
+    asked = Asked(
+        catalog=catalog, text=(folder / "learned" / "catalog.toml").read_text(), prompts=seeded(drifted, 300, 1),
+        scorer="labels:of.csv", standard=None, pairs=300, fitting=Fitting(), seed=1, out=folder / "learned",
+        models=MODELS,
+    )  # fmt: skip
+    new, old, is_better = learn_again(asked)
+    assert is_better
+    assert new.recovery > old.recovery
+    assert served.classify("a cat with blue glass").hardness > served.classify("a cat").hardness
+    assert served.name != before
+    again, last, is_better = learn_again(replace(asked, catalog=catalogs.load(str(folder / "learned/catalog.toml"))))
+    assert (again.recovery, is_better) == (pytest.approx(last.recovery), False)
 
 
 def test_a_judge_that_is_no_better_than_random_is_not_promoted(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path,
 ) -> None:
-    in_folder(tmp_path, monkeypatch, 120)
-    run("--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--images", "to-label")
-    draws = random.Random(7)
-    label(tmp_path / "to-label" / "labels.csv", lambda _prompt, _level: draws.randrange(2))
-    said = run(
-        "--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--scorer", "labels:to-label/labels.csv"
-    )  # fmt: skip
+    with folder_of(tmp_path, prompts_of(120)):
+        asked = ("--catalog", "catalog.toml", "--prompt-file", "prompts.txt")
+        run(*asked, "--images", "to-label")
+        draws = random.Random(7)
+        label(tmp_path / "to-label" / "labels.csv", lambda _prompt, _level: draws.randrange(2))
+        said = run(*asked, "--scorer", "labels:to-label/labels.csv")
     assert (said.exit_code, type(said.exception)) == (1, SystemExit), said.output
     assert said.output.count("not better than random, not promoted") == 2
-    catalog = catalogs.load("learned/catalog.toml")
+    catalog = catalogs.load(str(tmp_path / "learned" / "catalog.toml"))
     assert [*catalog.cascades, *catalog.discriminators, *catalog.classifiers] == []
 
 
