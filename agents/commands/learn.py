@@ -59,8 +59,15 @@ NONE = "none"
     help="Kind of classifier to fit.",
 )  # fmt: skip
 @click.option(
-    "--encoder", default="", metavar="MODEL", help="Folder or hub id of the model that encoder and bert read with."
-)
+    "--encoder", default="", metavar="MODEL",
+    help="Folder or hub id of the model that all kinds but pixels and words read with; network takes a name of timm's, "
+    "too.",
+)  # fmt: skip
+@click.option(
+    "--real", default="", metavar="FOLDER",
+    help="Folder of real images, or the name of a better level: the discriminator is fitted to tell the first level's "
+    "images from these, and not by the scorer.",
+)  # fmt: skip
 @click.option("--out", type=FOLDER, default="learned", show_default=True, help="Folder to write everything to.")
 @click.option(
     "--images", type=FOLDER, metavar="FOLDER",
@@ -84,7 +91,7 @@ NONE = "none"
 @click.pass_obj
 def learn(
     obj: LazySettings, name: str | None, prompt_file: pathlib.Path | None, count: int, scorer: str,
-    standard: float | None, pairs: int, discriminator: str, classifier: str, encoder: str, out: pathlib.Path,
+    standard: float | None, pairs: int, discriminator: str, classifier: str, encoder: str, real: str, out: pathlib.Path,
     images: pathlib.Path | None, follow: bool, models: pathlib.Path, seed: int, device: str, jobs: int | None,
     devices: list[int],
 ) -> None:  # fmt: skip
@@ -118,7 +125,7 @@ def learn(
         scorer=scorer_of(scorer, catalog),
         standard=standard,
         pairs=pairs,
-        fitting=Fitting(discriminator.replace(NONE, ""), classifier.replace(NONE, ""), encoder, device),
+        fitting=Fitting(discriminator.replace(NONE, ""), classifier.replace(NONE, ""), encoder, real, device),
         seed=seed,
         out=out,
         models=models,

@@ -11,7 +11,7 @@ level's images). Ours: any scorer, held-out recovery with an interval, and the v
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,6 +22,7 @@ from PIL import Image
 from agents.learning.calibration import calibrate, confidence, deferral
 from agents.learning.calibration import figures as judged_figures
 from agents.learning.catalog import NAME, Judges, with_judges
+from agents.learning.discriminators.fitting import real_against_generated
 from agents.learning.kinds import Fitting, classifier, discriminator
 from agents.learning.recovery import recovery
 from agents.profiling.generation.orders import GeneratedImages, StoredImages
@@ -150,7 +151,7 @@ def learn(asked: Asked, say: Callable[[str], None] = lambda _line: None) -> Lear
     judges = Judges(light, heavy, tuple(variant.name for variant in by_time(asked.catalog)), None, None, refines)
     if asked.fitting.discriminator:
         say(f"fitting the discriminator: {asked.fitting.discriminator}")
-        judges = judges._replace(discriminator=_fit_discriminator(asked, parts, images[light], judged[light]))
+        judges = judges._replace(discriminator=_fit_discriminator(asked, parts, images, light, judged[light]))
     if asked.fitting.classifier:
         say(f"fitting the classifier: {asked.fitting.classifier}")
         judges = judges._replace(classifier=_fit_classifier(asked, parts, judged))
@@ -204,16 +205,37 @@ def _check_labels(asked: Asked, judged: Mapping[str, np.ndarray]) -> None:
             raise PochadeError(f"scorer {name_of(asked.scorer)} judged no image of level {name!r}")
 
 
-def _fit_discriminator(asked: Asked, parts: Parts, images: GeneratedImages, right: np.ndarray) -> Path:
-    """Fit on the first part, calibrate by the second; return the folder."""
+def _real(named: str, generated: Mapping[str, GeneratedImages]) -> Sequence[np.ndarray]:
+    """Return uint8 [h, w, 3] each: the images of a level, or all of a folder. Raises PochadeError."""
+    if named in generated:
+        return list(small(generated[named].stored()))
+    files = [
+        file for file in sorted(Path(named).rglob("*")) if file.suffix.lower() in (".png", ".jpg", ".jpeg", ".webp")
+    ]
+    if not files:
+        raise PochadeError(f"{named} is no level and no folder with images: correct --real")
+    return [_small(np.asarray(Image.open(file).convert("RGB"))) for file in files]
+
+
+def _fit_discriminator(
+    asked: Asked, parts: Parts, generated: Mapping[str, GeneratedImages], light: str, right: np.ndarray
+) -> Path:
+    """Fit on the first part, calibrate by the second; return the folder.
+
+    Source of `real`: DiffServe 3.2, and 4.4 for the images of a better level in place of photographs.
+    """
+    images = generated[light]
     rows = np.concatenate([parts.fit, parts.choose])
     known = np.flatnonzero(~np.isnan(right))
     fitted, chosen = known[known < len(parts.fit)], known[known >= len(parts.fit)]
     if not len(fitted) or not len(chosen):
         raise PochadeError(f"scorer {name_of(asked.scorer)} judged too few images of the first level to learn from")
     prompts, stored, how = [asked.prompts.prompts[row] for row in rows], images.stored(), asked.fitting
-    fit = discriminator(how)
-    judge = fit(small(stored.at(fitted)), [prompts[row] for row in fitted], right[fitted], asked.seed)
+    drafts = small(stored.at(fitted))
+    if how.real:
+        judge = discriminator(how)(*real_against_generated(_real(how.real, generated), list(drafts)), seed=asked.seed)
+    else:
+        judge = discriminator(how)(drafts, [prompts[row] for row in fitted], right[fitted], seed=asked.seed)
     raw = judge.logits(small(stored.at(chosen)), [prompts[row] for row in chosen])
     scale, shift = calibrate(raw, right[chosen])
     confident = confidence(raw, scale, shift)

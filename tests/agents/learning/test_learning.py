@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from agents.classifier.judges import open_judge
 from agents.commands.learn import learn
+from agents.learning import kinds
 from agents.learning.again import learn_again
 from agents.learning.kinds import Fitting
 from agents.learning.learning import Asked, parts_of, worth_of
@@ -175,3 +176,33 @@ def test_a_ranking_by_the_truth_recovers_all_and_a_drawn_one_nothing() -> None:
     assert not chance.is_promoted
     unknown = np.full(1000, np.nan)
     assert not worth_of(1 - light, light, unknown, 1).is_promoted
+
+
+def test_kinds_that_read_with_a_model_say_so_where_none_is_given() -> None:
+    for kind in ("embedding", "image-embedding"):
+        with pytest.raises(PochadeError, match=f"{kind} reads with a model: name its folder or hub id with --encoder"):
+            kinds.discriminator(Fitting(discriminator=kind))
+    with pytest.raises(PochadeError, match="bert reads with a model"):
+        kinds.classifier(Fitting(classifier="bert"))
+
+
+def test_the_papers_discriminator_tells_drafts_from_a_better_level_s_images(
+    learned: tuple[pathlib.Path, Result],
+) -> None:
+    folder, _said = learned
+    with contextlib.chdir(folder):
+        said = run(
+            "--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--scorer", "labels:to-label/labels.csv",
+            "--discriminator", "network", "--real", "good", "--classifier", "none", "--out", "papers",
+        )  # fmt: skip
+        with pytest.raises(PochadeError, match="no level and no folder with images"):
+            CliRunner().invoke(
+                learn,
+                ["--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--scorer", "labels:to-label/labels.csv",
+                 "--real", "nowhere", "--out", "papers"],
+                obj=LazySettings({}, None), catch_exceptions=False,
+            )  # fmt: skip
+    assert isinstance(said.exception, SystemExit | None), said.exception
+    config = json.loads((folder / "papers" / "discriminators" / "learned" / "config.json").read_text())
+    assert config["kind"] == "network"
+    assert config["calibrated_on"]["n"] == len(parts_of(300, 1).choose)
