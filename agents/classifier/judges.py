@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from agents.classifier.features import FeatureExtractor
 from agents.classifier.predictors import QualityPredictor, open_predictor
+from agents.classifier.renewing import RenewedClassifier
 from planner.catalog.entries import Classifier as ClassifierEntry
 from planner.catalog.entries import fastest_good, shortfall
 from planner.catalog.model import Catalog
@@ -134,8 +135,6 @@ def _open(entry: ClassifierEntry) -> PromptJudge:
     try:
         if entry.engine == "rules":
             return RuleClassifier.load(read_reference(folder / REFERENCE))
-        from agents.classifier.renewing import RenewedClassifier  # which knows the port of this module
-
         return RenewedClassifier(partial(LearnedClassifier.load, folder, entry), folder / REFERENCE)
     except (OSError, json.JSONDecodeError) as error:
         raise PochadeError(f"classifier {entry.name!r}: {error}: train it or correct the catalog") from error

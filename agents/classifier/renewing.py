@@ -4,8 +4,8 @@ import logging
 import pathlib
 import time
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
-from agents.classifier.judges import Judgement, PromptJudge
 from schemas.errors import PochadeError
 from streams import metrics
 
@@ -15,11 +15,22 @@ EVERY_S = 5.0  # between two looks at the file
 OLD_CLASSIFIER = "old_classifier"  # the fallback, as it is counted
 
 
-class RenewedClassifier:
+J_co = TypeVar("J_co", covariant=True)
+
+
+class Classifies(Protocol[J_co]):
+    """Protocol of what is renewed: `agents.classifier.judges.PromptJudge`."""
+
+    @property
+    def name(self) -> str: ...
+    def classify(self, prompt: str) -> J_co: ...
+
+
+class RenewedClassifier(Generic[J_co]):
     """The classifier of a folder; one thread at a time. Where the new one cannot be opened the old one goes on."""
 
     def __init__(
-        self, load: Callable[[], PromptJudge], file: pathlib.Path, clock: Callable[[], float] = time.monotonic
+        self, load: Callable[[], Classifies[J_co]], file: pathlib.Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`load`: opens the folder, and raises PochadeError; `file`: of the folder, the last one that is written."""
         self._load, self._file, self._clock = load, file, clock
@@ -31,7 +42,7 @@ class RenewedClassifier:
         """Its name with its version."""
         return self._judge.name
 
-    def classify(self, prompt: str) -> Judgement:
+    def classify(self, prompt: str) -> J_co:
         """Classify by the newest that could be opened."""
         if self._clock() - self._looked_s >= EVERY_S:
             self._looked_s = self._clock()
