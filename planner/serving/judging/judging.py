@@ -160,7 +160,7 @@ class DiscriminatorLogic(Generic[J]):
         job = self._work.job(image)
         is_latent, is_refined = self._work.began_from_latent(image), self._work.refined_a_draft(image)
         level = job.level if is_latent else job.variant
-        asked = self._escalation.examine(plan, level, job.classified, is_derived=is_latent or is_refined)
+        asked = self._escalation.examine(plan, level, job.classified, is_latent or is_refined)
         return Ask(image, asked) if isinstance(asked, Score) else End(image, plan, asked)
 
     def on_scored(self, ask: Ask[J], confidence: float, now_ms: float) -> End[J] | SendOn[J]:

@@ -151,9 +151,7 @@ class EscalationLogic:
         self._plan: Plan | None = None  # of which `_asked` is remembered
         self._asked: dict[str, Score | Keep] = {}  # by level
 
-    def examine(
-        self, plan: Plan, level: str, classified: ClassifiedValues, *, is_derived: bool = False
-    ) -> Keep | Score:
+    def examine(self, plan: Plan, level: str, classified: ClassifiedValues, is_derived: bool = False) -> Keep | Score:
         """Decide before an image is scored, by the plan in force.
 
         Kept, if no cascade of the plan holds for its level, the request asked for this level, or the next one would
