@@ -183,7 +183,7 @@ def _write(asked: "Asked", learned: "Learned") -> None:
     (out / f"{name}.toml").write_text(text)
     (out / f"{name}.json").write_text(render(profile, made, learned.found.missing))
     save_table(learned.wanted, learned.found, out / f"{name}-quality.npz")
-    (out / "README.md").write_text(card(asked, learned, made))
+    (out / "README.md").write_text(card(asked, learned, profile.guarantees, made))
     (out / "learned.json").write_text(json.dumps(figures(learned) | made, indent=1) + "\n")
     for level, share in learned.right.items():
         low, high = learned.interval(level)

@@ -1,16 +1,34 @@
 """The card of what was learned: from what, how good on held-out prompts, and what it is not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from agents.learning.learning import Asked, Learned, name_of
+from agents.learning.learning import Asked, Learned
+from agents.profiling.generation.quality import name_of
+from planner.catalog.guarantees import OVERALL, Guarantee
 
 TITLES = {"discriminator": "Discriminator", "classifier": "Classifier"}
 
 
-def card(asked: Asked, learned: Learned, provenance: Mapping[str, Any]) -> str:
+def card(asked: Asked, learned: Learned, guarantees: Sequence[Guarantee], provenance: Mapping[str, Any]) -> str:
     """Return the text of README.md, in Markdown."""
-    return "\n".join(_lines(asked, learned, provenance)) + "\n"
+    return "\n".join([*_lines(asked, learned, provenance), *_promised(guarantees)]) + "\n"
+
+
+def _promised(guarantees: Sequence[Guarantee]) -> Iterator[str]:
+    """What requests may ask for with `quality_at_least`, over prompts of any hardness."""
+    yield ""
+    yield "| images | at most below standard | kept | from confidence | judged |"
+    yield "|---|---|---|---|---|"
+    for each in guarantees:
+        whose = f"of {each.level}, kept by {each.discriminator}" if each.discriminator else f"all of {each.level}"
+        rows = [row for row in each.rows if row.band == OVERALL]
+        for row in rows:
+            yield f"| {whose} | {row.bound:.3f} | {row.kept_share:.2f} | {row.threshold:.2f} | {row.n} |"
+        if not rows:
+            yield f"| {whose} | nothing: {each.n} images show no threshold | | | {each.n} |"
+    yield ""
+    yield "Each row holds with 95 % confidence for prompts drawn as the held-out ones were."
 
 
 def _lines(asked: Asked, learned: Learned, provenance: Mapping[str, Any]) -> Iterator[str]:

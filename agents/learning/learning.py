@@ -27,7 +27,7 @@ from agents.learning.kinds import Fitting, classifier, discriminator
 from agents.learning.recovery import recovery
 from agents.profiling.generation.orders import GeneratedImages, StoredImages
 from agents.profiling.generation.pool import GenerationPool
-from agents.profiling.generation.quality import Scorer
+from agents.profiling.generation.quality import Scorer, name_of
 from agents.profiling.generation.scoring import Scoring
 from agents.profiling.generation.sweeps import order
 from agents.profiling.profiling import Timing, clock_of
@@ -192,11 +192,6 @@ def _generated(asked: Asked, parts: Parts) -> dict[str, GeneratedImages]:
 
 def _at_standard(scores: np.ndarray, standard: float) -> np.ndarray:
     return np.where(np.isnan(scores), np.nan, scores >= standard)
-
-
-def name_of(scorer: Scorer) -> str:
-    """Return a scorer's name for people."""
-    return scorer if isinstance(scorer, str) else f"{scorer.engine} {scorer.name}"
 
 
 def _check_labels(asked: Asked, judged: Mapping[str, np.ndarray]) -> None:

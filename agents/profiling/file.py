@@ -41,23 +41,25 @@ def profile_of(wanted: Wanted, found: Found) -> Profile:
         cascades=tuple(_cascade(cascade, found.hardness) for cascade in found.cascades),
         reuse={level: _starts(swept, found.hardness) for level, swept in found.reuse.items()},
         judging_ms={n: {batch: round(ms, 3) for batch, ms in times.items()} for n, times in found.judging_ms.items()},
-        guarantees=tuple(_guarantees(found, datetime.date.today().isoformat())),
+        guarantees=tuple(_guarantees(wanted, found, datetime.date.today().isoformat())),
     )
 
 
-def _guarantees(found: Found, date: str) -> Iterator[Guarantee]:
+def _guarantees(wanted: Wanted, found: Found, date: str) -> Iterator[Guarantee]:
     """What is promised of the images of each level that were judged right or wrong, and of those each judge keeps."""
-    right = {
-        name: generated.quality == 1
-        for name, generated in found.generated.items()
-        if np.isin(generated.quality, (0, 1)).all()
-    }
-    judged = {(c.pair.light, c.pair.discriminator): c.confidence for c in found.cascades if c.confidence is not None}
-    for level, judge, scores in [*((level, "", None) for level in right), *((*key, judged[key]) for key in judged)]:
-        if level in right:
+    quality = {name: each.quality for name, each in found.generated.items() if _is_verdict(each.quality)}
+    judged = [(c.pair.light, c.pair.discriminator, c.confidence) for c in found.cascades if c.confidence is not None]
+    for level, judge, scores in [*((level, "", None) for level in quality), *judged]:
+        if level in quality and (known := ~np.isnan(quality[level])).any():
             yield bounds_of(
-                level, judge, scores, right[level], found.hardness, BANDS, standard="all stated facts hold", date=date
-            )
+                level, judge, None if scores is None else scores[known], quality[level][known] == 1,
+                found.hardness[known], BANDS, standard=wanted.standard_in_words(), date=date,
+            )  # fmt: skip
+
+
+def _is_verdict(quality: np.ndarray) -> bool:
+    """Whether each image is right, wrong, or not judged."""
+    return bool(np.isin(quality[~np.isnan(quality)], (0, 1)).all())
 
 
 def render(profile: Profile, provenance: Mapping[str, Any], notes: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from agents.profiling import world
 from agents.profiling.classes import classes_by_strategy
 from agents.profiling.generation.orders import GeneratedImages, Order, StoredImages
 from agents.profiling.generation.pool import GenerationPool, work_ms
-from agents.profiling.generation.quality import FACTS, Scorer
+from agents.profiling.generation.quality import FACTS, Scorer, name_of
 from agents.profiling.generation.rankers import JUDGED, Rankers, find, judging_ms, per_prompt_ms, runs_on_cpu
 from agents.profiling.generation.scoring import Scoring
 from agents.profiling.generation.sweeps import nearest, order, refinement_orders, step_shares, steps_to_try, sweep
@@ -50,6 +50,12 @@ class Wanted:
     besides: Besides = NOTHING  # what is timed besides
     devices: tuple[int, ...] = ()  # cards, as nvidia-smi counts; (): as engines choose
     left_out: tuple[str, ...] = ()  # what there was no time for, in words
+
+    def standard_in_words(self) -> str:
+        """Return what makes an image right."""
+        if self.standard is None or self.scorer == FACTS:
+            return "all stated facts hold"
+        return f"a score of {self.standard:.4g} or more by {name_of(self.scorer)}"
 
     def judge_of(self, variant: Variant) -> Scorer:
         """Return the scorer of the variant's images; "" without one."""

@@ -56,6 +56,11 @@ def scorer_of(text: str, catalog: Catalog) -> Scorer:
     return Judge(name=text, engine="clip-score", model=text)
 
 
+def name_of(scorer: Scorer) -> str:
+    """Return a scorer's name for people."""
+    return scorer if isinstance(scorer, str) else f"{scorer.engine} {scorer.name}"
+
+
 def open_scorer(scorer: Scorer) -> Score:
     """Open a scorer that is not "facts". Raises PochadeError for a table or a judge that cannot be opened."""
     if isinstance(scorer, str):

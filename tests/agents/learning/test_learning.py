@@ -112,6 +112,9 @@ def test_the_page_leads_from_a_catalog_without_evidence_to_a_promoted_pair(
     assert catalog.measured is not None
     assert sum(catalog.measured.prompts) == len(parts_of(300, 1).test)
     assert (folder / "learned" / "catalog.toml").read_text().startswith("# mine")
+    promised = {each.discriminator: each for each in catalog.guarantees if each.level in ("quick", "good")}
+    assert set(promised) == {"", "learned"}
+    assert promised["learned"].standard == "a score of 0.5 or more by labels:to-label/labels.csv"
 
 
 def test_a_classifier_that_is_learned_again_takes_over_if_it_is_better(
