@@ -149,8 +149,8 @@ def _prompts(obj: LazySettings, file: pathlib.Path | None, count: int, seed: int
 
 def _follow(asked: "Asked", settings: "Settings", count: int) -> NoReturn:
     """Learn again at each drift. An error is told, and the classifier in force goes on."""
-    from agents.learning.again import drifts, learn_again, served_folder
     from agents.learning.prompts import of_deployment
+    from agents.learning.retraining import drifts, retrain, served_folder
     from planner.observation.drift import DriftWatch
     from schemas.errors import PochadeError
 
@@ -158,7 +158,7 @@ def _follow(asked: "Asked", settings: "Settings", count: int) -> NoReturn:
     for drift in drifts(settings, DriftWatch()):
         click.echo(drift.in_words())
         try:
-            new, old, is_better = learn_again(replace(asked, prompts=of_deployment(settings, count, asked.seed)))
+            new, old, is_better = retrain(replace(asked, prompts=of_deployment(settings, count, asked.seed)))
         except PochadeError as error:
             click.echo(f"not learned again: {error}", err=True)
             continue

@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from agents.classifier.judges import open_judge
 from agents.commands.learn import learn
 from agents.learning import kinds
-from agents.learning.again import learn_again
 from agents.learning.kinds import Fitting
 from agents.learning.learning import Asked, parts_of, worth_of
 from agents.learning.prompts import seeded
+from agents.learning.retraining import retrain
 from agents.profiling.generation.quality import Score
 from schemas.errors import PochadeError
 from streams import catalogs
@@ -136,12 +136,12 @@ def test_a_classifier_that_is_learned_again_takes_over_if_it_is_better(
         scorer="labels:of.csv", standard=None, pairs=300, fitting=Fitting(), seed=1, out=folder / "learned",
         models=MODELS,
     )  # fmt: skip
-    new, old, is_better = learn_again(asked)
+    new, old, is_better = retrain(asked)
     assert is_better
     assert new.recovery > old.recovery
     assert served.classify("a cat with blue glass").hardness > served.classify("a cat").hardness
     assert served.name != before
-    again, last, is_better = learn_again(replace(asked, catalog=catalogs.load(str(folder / "learned/catalog.toml"))))
+    again, last, is_better = retrain(replace(asked, catalog=catalogs.load(str(folder / "learned/catalog.toml"))))
     assert (again.recovery, is_better) == (pytest.approx(last.recovery), False)
 
 

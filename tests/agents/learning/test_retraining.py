@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from agents.learning import again
-from agents.learning.again import drifts, first_confidence, put_in_place, served_folder
+from agents.learning import retraining
+from agents.learning.retraining import drifts, first_confidence, put_in_place, served_folder
 from planner.observation.drift import DriftWatch
 from schemas.errors import PochadeError
 from schemas.record import Incoming
@@ -53,7 +53,7 @@ def test_results_that_become_worse_are_told_once(monkeypatch: pytest.MonkeyPatch
         def close(self) -> None:
             Topic.is_closed = True
 
-    monkeypatch.setattr(again, "TopicTailer", Topic)
+    monkeypatch.setattr(retraining, "TopicTailer", Topic)
     following = drifts(load({}), DriftWatch(10, error=0.01))
     drift = next(following)
     assert (drift.median, drift.before) == pytest.approx((0.15, 0.85))
@@ -69,8 +69,8 @@ def test_files_are_put_in_place_with_the_reference_last(
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         (new / name).write_text(f"new {name}")
     written: list[str] = []
-    replace = again.os.replace
-    monkeypatch.setattr(again.os, "replace", lambda old, to: (written.append(to.name), replace(old, to)))
+    replace = retraining.os.replace
+    monkeypatch.setattr(retraining.os, "replace", lambda old, to: (written.append(to.name), replace(old, to)))
     put_in_place(new, served)
     assert written[-1] == "reference.json"
     assert (served / "network" / "model.safetensors").read_text() == "new network/model.safetensors"

@@ -62,12 +62,12 @@ def served_folder(catalog: Catalog) -> Path:
     raise PochadeError(f"catalog {catalog.name!r} names no learned classifier to replace: serve one of `pochade learn`")
 
 
-def learn_again(asked: Asked) -> tuple[Worth, Worth, bool]:
-    """Learn a classifier in <out>/again; return what it and the one in force are worth, and whether it took over.
+def retrain(asked: Asked) -> tuple[Worth, Worth, bool]:
+    """Learn a classifier in <out>/retrained; return what it and the one in force are worth, and whether it took over.
 
     Both are measured on the same held-out prompts. Raises as `learn`, and PochadeError where there is none in force.
     """
-    folder, out = served_folder(asked.catalog), asked.out / "again"
+    folder, out = served_folder(asked.catalog), asked.out / "retrained"
     in_force = open_judge(asked.catalog)
     learned = learn(replace(asked, fitting=asked.fitting._replace(discriminator=""), out=out))
     new = learned.worth["classifier"]
