@@ -129,7 +129,7 @@ class Variant:
         judged = self.quality is None or math.isfinite(self.quality)
         require(judged, f"{where} quality", self.quality, "finite", "correct or omit it")
         for batch, ms in self.latency_ms.items():
-            require(ms > 0, f"{where} latency_ms at {batch}", ms, "> 0", "measure again")
+            require(0 < ms < math.inf, f"{where} latency_ms at {batch}", ms, "> 0", "measure again")
         check_latencies(self.latency_ms, f"{where} latency_ms")
         if self.server is not None:
             self.server.check(where, self.honours, (*self.bases, *self.adapters, *self.controls))
