@@ -31,7 +31,7 @@ from agents.runtime.stream_roles import classifiers_of, discriminator_of, router
 from agents.runtime.views import EndedView, FleetView, WaitingCounts
 from planner.catalog.model import Catalog
 from planner.control.planning import TICK_MS
-from planner.observation.workers import ReceivedHeartbeat
+from planner.observation.workers import SERVING, ReceivedHeartbeat
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.ending.outcomes import cancelled
 from schemas import topics
@@ -84,6 +84,22 @@ class InProcess:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._stages.close()
+
+    async def until_ready(self) -> None:
+        """Wait until each worker serves what the plan in force gives it; raises the error of a role that has ended.
+
+        A draft that is judged before the next level has a worker may be kept for want of time.
+        """
+        while not self._is_ready():
+            for task in self._tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
+            await asyncio.sleep(POLL_MS / 1000)
+
+    def _is_ready(self) -> bool:
+        plan, beats = self._plans.plan, self._fleet.heartbeats
+        serving = {name: seen.heartbeat.variant for name, seen in beats.items() if seen.heartbeat.state in SERVING}
+        return plan is not None and len(beats) == self._workers and plan.allocation.items() <= serving.items()
 
     async def submit(self, request: GenerateRequest) -> None:
         """Write a request on `prompts`."""
@@ -260,10 +276,11 @@ def run(
     async def all_of_them() -> list[Result]:
         async with InProcess(settings, workers=workers, store=store) as deployment:
             deployment.on_event = lambda record: report(_in_words(decode(record.value, Event)))
-            for request in requests:
-                await deployment.submit(request)
             try:
                 async with asyncio.timeout(limit_s):
+                    await deployment.until_ready()
+                    for request in requests:
+                        await deployment.submit(request)
                     return [await deployment.result(request.request_id) for request in requests]
             except TimeoutError:
                 raise PochadeError(f"not all have a result after {limit_s:g} s: {deployment.waits_for()}") from None

@@ -8,6 +8,7 @@
                                   -> Escalate   a job on the next level refines the image
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -99,7 +100,10 @@ class Scored:
         """The reason of an image that is not good enough, but must do."""
         left_ms = max(0.0, (self.due.at_ms or 0) - self.now_ms)
         within = " within the SLO" if self.due.is_soft else ""
-        late = f"{self.asked.cascade.next_level} would need {self.next_ms:.0f} ms of {left_ms:.0f}{within}"
+        level = self.asked.cascade.next_level
+        if math.isinf(self.next_ms):
+            return f"{self.is_doubtful()}, but no worker serves {level}, and {left_ms:.0f} ms are left{within}"
+        late = f"{level} would need {self.next_ms:.0f} ms of {left_ms:.0f}{within}"
         return f"{self.is_doubtful()}, but no time left: {late}"
 
     def _in_words(self) -> str:

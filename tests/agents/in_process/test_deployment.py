@@ -36,6 +36,15 @@ def test_a_draft_that_is_trusted_is_the_answer_and_another_is_generated_again_by
     assert (escalated.status, levels(escalated)) == (Status.COMPLETED, ["light", "heavy"])
 
 
+def test_a_deployment_is_ready_once_its_workers_serve_what_the_plan_gives_them(in_process: Tells) -> None:
+    async def story(deployment: InProcess) -> dict[str, str]:
+        assert not deployment.heartbeats, "nothing is loaded yet"
+        await deployment.until_ready()
+        return {name: seen.heartbeat.variant for name, seen in deployment.heartbeats.items()}
+
+    assert sorted(in_process(story).values()) == ["heavy", "light"]
+
+
 def test_calls_take_the_time_that_the_catalog_says_and_none_of_ours(in_process: Tells) -> None:
     async def story(deployment: InProcess) -> Result:
         await asyncio.sleep(60)  # all is loaded, and a minute has passed

@@ -106,7 +106,9 @@ def test_a_draft_is_kept_when_the_next_level_is_in_time_by_its_profile_but_not_a
 
 
 def test_nobody_serving_the_next_level_is_no_time_left_unless_there_is_no_deadline() -> None:
-    assert isinstance(judged(0.1, deadline_ms=2**60, wait_ms=math.inf), Keep)
+    late = judged(0.1, deadline_ms=NOW_MS + 500, wait_ms=math.inf)
+    assert isinstance(late, Keep)
+    assert late.reason.endswith("but no worker serves heavy, and 500 ms are left")
     assert isinstance(judged(0.1, wait_ms=math.inf), Escalate)
 
 
