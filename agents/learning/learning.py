@@ -142,6 +142,7 @@ def learn(asked: Asked, say: Callable[[str], None] = lambda _line: None) -> Lear
     `say`: is told each step. Raises PochadeError, EngineFailed.
     """
     parts, (light, heavy) = parts_of(len(asked.prompts.prompts), asked.seed), pair_of(asked.catalog)
+    Scoring(asked.scorer).check()
     images = _generated(asked, parts)
     standard = standard_of(asked, images[heavy].quality)
     judged = {name: _at_standard(each.quality, standard) for name, each in images.items()}

@@ -96,6 +96,7 @@ def run(wanted: Wanted, folder: Path, jobs: int, measured: dict[str, Measured] |
     Raises EngineFailed where a level cannot be loaded.
     """
     variants = [wanted.catalog.level(name) for name in wanted.levels]
+    Scoring(wanted.scorer).check()
     measured = measured or time_levels(
         variants, wanted.batches, folder, threads=wanted.threads, budget_s=wanted.budget_s, keeping=wanted.keeping,
         besides=wanted.besides, rounds=wanted.rounds, devices=wanted.devices,

@@ -17,6 +17,14 @@ class Scoring:
     scorer: Scorer = ""  # "": as they were marked when they were generated
     standard: float | None = None  # quality is 1 from this score on, and 0 below it; None: quality is the score
 
+    def check(self) -> None:
+        """Open the scorer, and let go of it: what is wrong with it is said before hours are spent on images.
+
+        Raises PochadeError.
+        """
+        if self.scorer not in ("", FACTS):
+            open_scorer(self.scorer)
+
     def marked_by(self) -> str:
         """`Order.judged_by` of the images that it judges."""
         return FACTS if self.scorer == FACTS else ""

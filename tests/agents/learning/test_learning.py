@@ -160,6 +160,18 @@ def test_a_judge_that_is_no_better_than_random_is_not_promoted(
     assert [*catalog.cascades, *catalog.discriminators, *catalog.classifiers] == []
 
 
+def test_a_scorer_that_cannot_be_opened_is_told_before_an_image_is_generated(tmp_path: pathlib.Path) -> None:
+    with folder_of(tmp_path, prompts_of(60)):
+        pathlib.Path("labels.csv").write_text("prompt,right\na cat,1\n")
+        asked = ("--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--scorer")
+        for scorer, wrong in (
+            ("labels:labels.csv", "columns prompt, level and right"),
+            ("labels:none.csv", "none.csv"),
+        ):
+            assert wrong in str(run(*asked, scorer).exception)
+    assert not (tmp_path / "learned").exists()
+
+
 def test_no_held_out_prompt_is_learned_from() -> None:
     parts = parts_of(100, seed=1)
     rows = np.concatenate(parts)
