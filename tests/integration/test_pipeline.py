@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from agents.commands.plan import plan as plan_command
+from agents.learning.prompts import of_deployment
 from agents.runtime.records import job_record
 from schemas.messages import GenerateJob, GenerateOptions, Status
 from schemas.topics import jobs_topic
@@ -66,6 +67,18 @@ def test_a_plain_json_line_of_any_client_ends_in_results(pipeline: Pipeline) -> 
     pipeline.write(json.dumps({"prompt": "a red heart", "request_id": "json-1"}).encode())
     (result,) = pipeline.wait_all(["json-1"])
     assert (result.status, result.prompt) == (Status.COMPLETED, "a red heart")
+
+
+def test_what_is_learned_from_are_the_newest_prompts_of_the_deployment_each_once(pipeline: Pipeline) -> None:
+    ids = [f"learn-{number}" for number in range(4)]
+    for request_id, prompt in zip(ids, ("a cat", "a boat", "a boat", "a lamp"), strict=True):
+        pipeline.write(json.dumps({"prompt": prompt, "request_id": request_id}).encode())
+    pipeline.completed(ids)
+    pipeline.write(b"no request at all")
+    found, other = (of_deployment(pipeline.settings, 2, seed) for seed in (1, 2))
+    assert set(found.prompts) == {"a boat", "a lamp"}
+    assert found.seeds != other.seeds
+    assert of_deployment(pipeline.settings, 2, 1) == found, "a run that is repeated finds its images"
 
 
 @pytest.mark.parametrize("role", list(ROLES))
