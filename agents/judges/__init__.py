@@ -13,6 +13,7 @@ import numpy as np
 from planner.catalog.engines import JUDGES, check_judge, clip_of_floor
 from planner.catalog.judges import PROFILE, Judge
 from schemas.errors import PochadeError
+from streams.shipped import INFRA
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +57,10 @@ def open_image_judge(judge: Judge) -> ImageJudge:
             raise
         raise JudgeFailed(f"judge {judge.name!r}: {error}") from error
     except Exception as error:  # whatever the libraries of models and the judges of others raise
+        where = judge.model or judge.folder
+        away = "" if not judge.model or (INFRA / where).is_dir() else "; it is no folder, and the hub did not give it"
         raise JudgeFailed(
-            f"judge {judge.name!r}: engine {judge.engine!r} cannot open {judge.model or judge.folder!r}: {error!r}"
+            f"judge {judge.name!r}: engine {judge.engine!r} cannot open {where!r}: {error!r}{away}"
         ) from error
     if not isinstance(opened, ImageJudge):
         raise JudgeFailed(f"judge {judge.name!r}: engine {judge.engine!r} gave {type(opened)} without `score`")
