@@ -27,7 +27,7 @@ from agents.learning.kinds import Fitting, classifier, discriminator
 from agents.learning.recovery import recovery
 from agents.profiling.generation.orders import GeneratedImages, StoredImages
 from agents.profiling.generation.pool import GenerationPool
-from agents.profiling.generation.quality import Scorer, name_of
+from agents.profiling.generation.quality import Scorer, at_standard, name_of
 from agents.profiling.generation.scoring import Scoring
 from agents.profiling.generation.sweeps import order
 from agents.profiling.profiling import Timing, clock_of
@@ -111,6 +111,11 @@ class Parts(NamedTuple):
     choose: np.ndarray
     test: np.ndarray
 
+    @property
+    def taught(self) -> np.ndarray:
+        """The rows to fit with, then those to calibrate with."""
+        return np.concatenate([self.fit, self.choose])
+
 
 def parts_of(count: int, seed: int) -> Parts:
     """Divide the prompts at random. Raises PochadeError for too few."""
@@ -145,7 +150,7 @@ def learn(asked: Asked, say: Callable[[str], None] = lambda _line: None) -> Lear
     Scoring(asked.scorer).check()
     images = _generated(asked, parts)
     standard = standard_of(asked, images[heavy].quality)
-    judged = {name: _at_standard(each.quality, standard) for name, each in images.items()}
+    judged = {name: at_standard(each.quality, standard) for name, each in images.items()}
     _check_labels(asked, judged)
     first, last = asked.catalog.level(light), asked.catalog.level(heavy)
     refines = (first.width, first.height) == (last.width, last.height) and last.steps > 1
@@ -180,7 +185,7 @@ def worth_of(difficulty: np.ndarray, light: np.ndarray, heavy: np.ndarray, seed:
 
 def _generated(asked: Asked, parts: Parts) -> dict[str, GeneratedImages]:
     """The judged images of the prompts to fit and calibrate with; a dearer level's of the first `pairs`, then nan."""
-    rows, scoring = np.concatenate([parts.fit, parts.choose]), Scoring(asked.scorer)
+    rows, scoring = parts.taught, Scoring(asked.scorer)
     pool = GenerationPool(asked.out / ".cache", jobs=asked.jobs, devices=asked.devices)
     levels = by_time(asked.catalog)
     counts = {variant.name: len(rows) if variant is levels[0] else min(asked.pairs, len(rows)) for variant in levels}
@@ -189,10 +194,6 @@ def _generated(asked: Asked, parts: Parts) -> dict[str, GeneratedImages]:
         for variant in levels
     }
     return scoring.generate(pool, orders)
-
-
-def _at_standard(scores: np.ndarray, standard: float) -> np.ndarray:
-    return np.where(np.isnan(scores), np.nan, scores >= standard)
 
 
 def _check_labels(asked: Asked, judged: Mapping[str, np.ndarray]) -> None:
@@ -221,7 +222,7 @@ def _fit_discriminator(
     Source of `real`: DiffServe 3.2, and 4.4 for the images of a better level in place of photographs.
     """
     images = generated[light]
-    rows = np.concatenate([parts.fit, parts.choose])
+    rows = parts.taught
     known = np.flatnonzero(~np.isnan(right))
     fitted, chosen = known[known < len(parts.fit)], known[known >= len(parts.fit)]
     if not len(fitted) or not len(chosen):
@@ -245,7 +246,7 @@ def _fit_discriminator(
 
 def _fit_classifier(asked: Asked, parts: Parts, judged: Mapping[str, np.ndarray]) -> Path:
     levels = [variant.name for variant in by_time(asked.catalog)]
-    rows = np.concatenate([parts.fit, parts.choose])
+    rows = parts.taught
     quality = np.full((len(rows), len(levels)), np.nan)
     for column, name in enumerate(levels):
         quality[: len(judged[name]), column] = judged[name]

@@ -16,7 +16,7 @@ from PIL import Image
 
 from agents.components.opening import Keeping
 from agents.engines import EngineFailed, Generated, GenerationTask, OpenedEngine, model_source, open_engine
-from agents.profiling.generation.quality import judge, kinds
+from agents.profiling.generation.quality import judge, kinds, sha256_of
 from planner.catalog.entries import Variant
 from planner.catalog.options import resolve_options
 from schemas.errors import PochadeError
@@ -288,14 +288,7 @@ def _contents(variant: Variant) -> str:
     if not variant.model or not folder.is_dir():
         return variant.model
     files = sorted(file for file in folder.rglob("*") if file.suffix in (".safetensors", ".json"))
-    return " ".join(f"{file.relative_to(folder)} {_sha256(file, file.stat().st_mtime_ns)}" for file in files)
-
-
-@lru_cache(maxsize=256)
-def _sha256(file: Path, _changed_ns: int) -> str:
-    """`_changed_ns`: when the file was changed; contents are read once for each time."""
-    with file.open("rb") as opened_file:
-        return hashlib.file_digest(opened_file, "sha256").hexdigest()
+    return " ".join(f"{file.relative_to(folder)} {sha256_of(file)}" for file in files)
 
 
 def _member(file: Path, name: str) -> np.ndarray:

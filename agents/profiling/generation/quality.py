@@ -11,6 +11,7 @@
 import csv
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +62,22 @@ def name_of(scorer: Scorer) -> str:
     return scorer if isinstance(scorer, str) else f"{scorer.engine} {scorer.name}"
 
 
+_open: dict[str, Score] = {}  # of this process, by identity: the last one
+
+
 def open_scorer(scorer: Scorer) -> Score:
-    """Open a scorer that is not "facts". Raises PochadeError for a table or a judge that cannot be opened."""
+    """Open a scorer that is not "facts"; it is kept until another is opened.
+
+    Raises PochadeError for a table or a judge that cannot be opened.
+    """
+    key = identity(scorer)
+    if key not in _open:
+        _open.clear()  # before the next one is loaded: two may not fit
+        _open[key] = _opened(scorer)
+    return _open[key]
+
+
+def _opened(scorer: Scorer) -> Score:
     if isinstance(scorer, str):
         known = labels(scorer.removeprefix(LABELS))
         return lambda level, prompts, _images: np.array([known.get((each, level), np.nan) for each in prompts])
@@ -88,9 +103,28 @@ def labels(file: str) -> Mapping[tuple[str, str], float]:
 def identity(scorer: Scorer) -> str:
     """Return what tells two scorers apart: their names, and what lies in the files that they name."""
     found = hashlib.sha256(repr(scorer).encode())
-    named = [scorer.removeprefix(LABELS)] if isinstance(scorer, str) else [scorer.model, scorer.folder]
-    for where in (INFRA / each for each in named if each):  # a whole path stays as it is
+    if isinstance(scorer, str):
+        places = [Path(scorer.removeprefix(LABELS))]
+    else:
+        places = [INFRA / each for each in (scorer.model, scorer.folder) if each]  # a whole path stays as it is
+    for where in places:
         for file in sorted(where.rglob("*")) if where.is_dir() else [where]:
             if file.is_file() and (file == where or file.suffix in (".safetensors", ".json")):
-                found.update(file.read_bytes())
+                found.update(sha256_of(file).encode())
     return found.hexdigest()[:20]
+
+
+def sha256_of(file: Path) -> str:
+    """The sha-256 of a file, in hexadecimal; contents are read once for each time that it was changed."""
+    return _sha256(file, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _sha256(file: Path, _changed_ns: int) -> str:
+    with file.open("rb") as opened_file:
+        return hashlib.file_digest(opened_file, "sha256").hexdigest()
+
+
+def at_standard(scores: np.ndarray, standard: float) -> np.ndarray:
+    """Return 1 for scores [n] of at least the standard, 0 for lower ones, nan for what was not judged."""
+    return np.where(np.isnan(scores), np.nan, scores >= standard)

@@ -7,7 +7,7 @@ import numpy as np
 
 from agents.profiling.generation.orders import GeneratedImages, Order
 from agents.profiling.generation.pool import GenerationPool, progress_bar
-from agents.profiling.generation.quality import FACTS, Scorer, identity, open_scorer
+from agents.profiling.generation.quality import FACTS, Scorer, at_standard, identity, open_scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Scoring:
     standard: float | None = None  # quality is 1 from this score on, and 0 below it; None: quality is the score
 
     def check(self) -> None:
-        """Open the scorer, and let go of it: what is wrong with it is said before hours are spent on images.
+        """Open the scorer: what is wrong with it is said before hours are spent on images.
 
         Raises PochadeError.
         """
@@ -41,20 +41,20 @@ class Scoring:
         if self.scorer and self.scorer != FACTS:
             quality = self._scored(name, images, order)
         if self.standard is not None:
-            quality = np.where(np.isnan(quality), np.nan, quality >= self.standard)
+            quality = at_standard(quality, self.standard)
         return replace(images, quality=quality)
 
     def _scored(self, name: str, images: GeneratedImages, order: Order) -> np.ndarray:
         """The scores [n], kept beside each part; labels are of images from noise alone."""
         if isinstance(self.scorer, str) and order.begin:
             return np.full(len(order.prompts), np.nan)
-        score, who = None, identity(self.scorer)
+        who = identity(self.scorer)
         files = [file.with_name(f"{file.stem}.{who}.npy") for file in images.files]
         with progress_bar() as bar:
             task = bar.add_task(f"judging {name}", total=len(order.prompts))
             for part, file in zip(images.stored().parts(), files, strict=True):
                 if not file.exists():
-                    score = score or open_scorer(self.scorer)
+                    score = open_scorer(self.scorer)
                     np.save(file, score(order.variant.name, [order.prompts[row] for row in part.rows], part.read()))
                 bar.advance(task, len(part))
         return np.concatenate([np.load(file) for file in files])
