@@ -105,7 +105,8 @@ class Discriminator:
         self._plans = plans
         self._dispatcher = dispatcher
         self._batches = Batches(store, scorers)
-        self._ahead: dict[tuple[int, int], tuple[str, asyncio.Future[Judged]]] = {}  # place of a record -> its score
+        # place of a record -> its score by a discriminator; None: nothing was asked of it when it was seen first
+        self._ahead: dict[tuple[int, int], tuple[str, asyncio.Future[Judged]] | None] = {}
 
     async def on_record(self, record: Incoming) -> Sequence[Outgoing]:
         """An outcome, an escalation, or nothing for a request that has ended; of an image that cannot be read, itself.
@@ -149,9 +150,10 @@ class Discriminator:
             place = record.partition, record.offset
             if place in known:
                 self._ahead[place] = known[place]
-            elif plan is not None and (ask := self._asked(record, plan)) is not None:
-                name = ask.asked.discriminator
-                self._ahead[place] = name, self._batches.submit(name, ask.image)
+            elif plan is not None:
+                ask = self._asked(record, plan)
+                name = ask.asked.discriminator if ask else ""
+                self._ahead[place] = (name, self._batches.submit(name, ask.image)) if ask else None
 
     def _asked(self, record: Incoming, plan: Plan) -> Ask[ImageGenerated] | None:
         """Return what would be asked of a record now; None if nothing is, or it cannot be read."""
@@ -164,7 +166,7 @@ class Discriminator:
     async def _judged(self, ask: Ask[ImageGenerated], record: Incoming) -> Effect[ImageGenerated]:
         """Score the images of a job, or take what was scored ahead; return what the machine asks for next."""
         image, discriminator = ask.image, ask.asked.discriminator
-        name, answer = self._ahead.pop((record.partition, record.offset), ("", None))
+        name, answer = self._ahead.pop((record.partition, record.offset), None) or ("", None)
         if answer is None or name != discriminator:
             answer = self._batches.submit(discriminator, image)
         try:
