@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageClassification
 
-from agents.judges.pretrained import device_of, place_of
+from agents.judges.pretrained import device_of
+from agents.models.pretrained import place_of
 from planner.catalog.judges import Judge
 from schemas.errors import Unknown
 

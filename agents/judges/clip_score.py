@@ -11,7 +11,8 @@ import torch
 from transformers import AutoModel, AutoProcessor
 
 from agents.judges import JudgeFailed
-from agents.judges.pretrained import device_of, place_of
+from agents.judges.pretrained import device_of
+from agents.models.pretrained import place_of
 from planner.catalog.judges import Judge
 
 

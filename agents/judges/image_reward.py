@@ -23,7 +23,8 @@ from transformers.models.blip.modeling_blip import BlipVisionModel
 from transformers.models.blip.modeling_blip_text import BlipTextModel
 
 from agents.judges import JudgeFailed
-from agents.judges.pretrained import Place, device_of, place_of
+from agents.judges.pretrained import device_of
+from agents.models.pretrained import Place, place_of
 from planner.catalog.judges import Judge
 
 TOKENS: Final = 35  # that are read of a prompt

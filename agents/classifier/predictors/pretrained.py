@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from agents.engines import model_source, revised
+from agents.models.pretrained import device_named, place_of
 from agents.models.saved import Saved
 from schemas.errors import PochadeError
 
@@ -45,11 +45,10 @@ def open_network(kind: Any, named: str, device: str = "", **options: Any) -> Net
 
     `device` "": cuda where there is one. Raises PochadeError where it cannot be opened.
     """
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    source, revision = revised(model_source(named))
+    device, place = device_named(device), place_of(named)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, revision=revision)
-        model = kind.from_pretrained(source, revision=revision, use_safetensors=True, dtype=torch.float32, **options)
+        tokenizer = AutoTokenizer.from_pretrained(**place.words)
+        model = kind.from_pretrained(**place.files, dtype=torch.float32, **options)
     except Exception as error:  # whatever the library raises of what it finds or cannot fetch
         raise PochadeError(f"model {named!r} is not opened by {kind.__name__}: {error}") from error
     if tokenizer.pad_token is None:

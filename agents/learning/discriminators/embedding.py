@@ -13,12 +13,12 @@ from agents.learning.discriminators.fitting import (
     Schedule,
     chunks,
     descend,
-    device_named,
     error_of,
     loss_of,
     split,
 )
 from agents.models.judges.embedding import Embedding, Head, Pretrained
+from agents.models.pretrained import device_named
 from agents.models.scorer import ImageTower
 
 SCHEDULE: Final = Schedule(epochs=30, batch=128, decay=0.3)
@@ -46,7 +46,7 @@ def fit_embedding(
     fitted, held = split(right, prompts, seed)
     fitted = fitted[~np.isnan(right[fitted])]
     if isinstance(encoder, str):
-        used: ImageTower | Pretrained = Pretrained(encoder, with_prompt=with_prompt, device=str(device_named(device)))
+        used: ImageTower | Pretrained = Pretrained(encoder, with_prompt=with_prompt, device=device_named(device))
     else:
         used = encoder
     model = Embedding(used, Head())

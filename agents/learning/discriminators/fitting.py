@@ -72,11 +72,6 @@ class Schedule:
     patience: int = 4  # epochs without a better one, after which it ends
 
 
-def device_named(device: str) -> torch.device:
-    """ "": CUDA where there is one, else the CPU."""
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-
-
 def real_against_generated(
     real: Sequence[np.ndarray], generated: Sequence[np.ndarray]
 ) -> tuple[list[np.ndarray], list[str], np.ndarray]:

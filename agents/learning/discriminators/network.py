@@ -14,13 +14,13 @@ from agents.learning.discriminators.fitting import (
     Schedule,
     chunks,
     descend,
-    device_named,
     error_of,
     loss_of,
     split,
 )
 from agents.models.judges.network import OURS, Whole, untrained
 from agents.models.judges.pixels import SIDE, scaled
+from agents.models.pretrained import device_named
 from agents.world.layout import SIZE
 from schemas.errors import PochadeError
 

@@ -14,12 +14,12 @@ from agents.learning.discriminators.fitting import (
     Schedule,
     chunks,
     descend,
-    device_named,
     error_of,
     loss_of,
     split,
 )
 from agents.models.judges.pixels import BUCKETS, Network, Pixels, hashed, scaled
+from agents.models.pretrained import device_named
 
 SCHEDULE: Final = Schedule(epochs=12, batch=48, rate=2e-3, patience=4)
 _RIDGES: Final = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)

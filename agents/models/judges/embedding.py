@@ -46,17 +46,17 @@ class Pretrained:
         """
         from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
 
-        from agents.engines import model_source, revised
+        from agents.models.pretrained import place_of
 
-        source, revision = revised(model_source(named))
+        place = place_of(named)
         self.named, self.with_prompt = named, with_prompt
-        self._model = AutoModel.from_pretrained(source, revision=revision, use_safetensors=True).eval().to(device)
+        self._model = AutoModel.from_pretrained(**place.files).eval().to(device)
         self._is_clip = hasattr(self._model, "get_text_features")
         if with_prompt and not self._is_clip:
             kind = type(self._model).__name__
             raise PochadeError(f"encoder {named!r} is a {kind}, which reads no prompts: name a CLIP, or leave them out")
-        self._processor = AutoImageProcessor.from_pretrained(source, revision=revision)
-        self._tokenizer = AutoTokenizer.from_pretrained(source, revision=revision) if with_prompt else None
+        self._processor = AutoImageProcessor.from_pretrained(**place.words)
+        self._tokenizer = AutoTokenizer.from_pretrained(**place.words) if with_prompt else None
 
     @torch.no_grad()
     def __call__(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
