@@ -104,7 +104,7 @@ def learn(
     """
     need("torch", "diffusers", "transformers", "scipy", "tomlkit")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    from agents.commands.profile import _open_catalog
+    from agents.commands.profile import open_catalog
     from agents.learning.exporting import export
     from agents.learning.kinds import Fitting
     from agents.learning.learning import Asked
@@ -117,7 +117,7 @@ def learn(
     if not scorer and images is None:
         raise click.UsageError("give a --scorer, or --images FOLDER to have people label the images")
     catalog_name = name or obj().catalog
-    catalog = _open_catalog(catalog_name, models)
+    catalog = open_catalog(catalog_name, models)
     asked = Asked(
         catalog=catalog,
         text=text_of(catalog_name),
@@ -169,20 +169,18 @@ def _follow(asked: "Asked", settings: "Settings", count: int) -> NoReturn:
 
 def _write(asked: "Asked", learned: "Learned") -> None:
     """Write the catalog, its profile, the card and the figures; report; exit with 1 where nothing is promoted."""
+    from agents.commands.profile import save
     from agents.learning.card import card
     from agents.learning.learning import figures
     from agents.profiling.cascades.table import Choice
     from agents.profiling.catalog import updated
-    from agents.profiling.file import profile_of, render, save_table
     from agents.profiling.machine import provenance
     from streams.parsing import catalog as catalog_text
 
     name, out, made = asked.catalog.name, asked.out, provenance()
-    profile = profile_of(learned.wanted, learned.found)
+    profile = save(learned.wanted, learned.found, out, name)
     text = updated(learned.text, profile)
     (out / f"{name}.toml").write_text(text)
-    (out / f"{name}.json").write_text(render(profile, made, learned.found.missing))
-    save_table(learned.wanted, learned.found, out / f"{name}-quality.npz")
     (out / "README.md").write_text(card(asked, learned, profile.guarantees, made))
     (out / "learned.json").write_text(json.dumps(figures(learned) | made, indent=1) + "\n")
     for level, share in learned.right.items():

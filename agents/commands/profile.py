@@ -184,7 +184,7 @@ def profile(
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
     settings: Settings = context.obj()
     catalog_name = name or settings.catalog
-    catalog = _open_catalog(catalog_name, models)
+    catalog = open_catalog(catalog_name, models)
     if devices:
         check_there(devices, open_cards())
         catalog = on_pinned_cards(catalog)
@@ -243,7 +243,7 @@ def _profile_file(out: pathlib.Path | None, wanted: "Wanted", *, is_part: bool) 
     return (out or INFRA / "profiles") / f"{name}.json"
 
 
-def _open_catalog(name: str, models: pathlib.Path) -> "Catalog":
+def open_catalog(name: str, models: pathlib.Path) -> "Catalog":
     """Return a catalog whose tiny models lie under `models`."""
     from agents.profiling.catalog import relocated
     from streams import catalogs
@@ -265,7 +265,7 @@ def _measure(
     from agents.profiling.run import run
 
     found = run(wanted, cache, jobs or usual_jobs())
-    measured = _save(wanted, found, profile_file.parent, profile_file.stem)
+    measured = save(wanted, found, profile_file.parent, profile_file.stem)
     _report(measured, found, profile_file)
     _tell_besides(wanted, found)
     catalog = wanted.catalog
@@ -273,7 +273,7 @@ def _measure(
         click.echo(line)
     if written_to:
         _write(written_to, measured)
-        catalog = _open_catalog(written_to, wanted.models)  # with the times that its file has now
+        catalog = open_catalog(written_to, wanted.models)  # with the times that its file has now
     if _has_judged_cascade(measured):
         swept(catalog, profile_file, Choice(), is_kept=True)
 
@@ -334,7 +334,8 @@ def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "Se
     return SeededPrompts(prompts=prompts, seeds=tuple(int(each) for each in noise))
 
 
-def _save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":
+def save(wanted: "Wanted", found: "Found", folder: pathlib.Path, named: str) -> "Profile":
+    """Write NAMED.json and NAMED-quality.npz; return the profile."""
     from agents.profiling.file import profile_of, render, save_table
     from agents.profiling.machine import provenance
 
