@@ -10,8 +10,7 @@ from planner.catalog.model import Catalog
 from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.ending.ended_ids import EndedIds, digest_of
-from planner.serving.ending.ledger import ROLE, Aside, Effect, End, LedgerLogic
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import ROLE, Aside, Effect, End, LedgerLogic, result_of
 from schemas import topics
 from schemas.messages import ClassifiedRequest, Outcome, Plan
 from schemas.record import Incoming, Outgoing

@@ -19,8 +19,7 @@ from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.remembered import Remembered, Send
 from agents.ledger.topics import WRITTEN, LedgerTopics
 from agents.runtime.records import fitted_dead_letter, outcome_record, outgoing
-from planner.serving.ending.ledger import MOVED, ROLE, Aside, Effect, End, LedgerLogic, Move, Repeated
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import MOVED, ROLE, Aside, Effect, End, LedgerLogic, Move, Repeated, result_of
 from schemas import topics
 from schemas.errors import PochadeError
 from schemas.messages import TIERS, ClassifiedRequest, Outcome, Result, Status

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from planner.serving.ending.outcomes import expired, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import expired
 from replay.verify.audit.figures import verdict
 from replay.verify.audit.reading import audit
 from schemas.messages import Result

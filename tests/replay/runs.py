@@ -6,7 +6,7 @@ from typing import Any
 
 from PIL import Image
 
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from schemas.messages import ImageRef, Result, Stage, Status
 from streams.store.port import ImageStore
 from tests.builders import NOW_MS, a_classified, a_request, an_image_ref, an_outcome

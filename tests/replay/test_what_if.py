@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from planner.serving.ending.outcomes import completed, rejected, result_of, step_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, rejected, step_of
 from replay.what_if import answer, collect, past_of, read_plan
 from schemas.avro import to_wire
 from schemas.errors import PochadeError

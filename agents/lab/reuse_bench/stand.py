@@ -28,7 +28,8 @@ from planner.catalog.model import Catalog
 from planner.catalog.options import resolve_options
 from planner.reuse.lookups.lookup import job_of
 from planner.reuse.terms import terms_of
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from planner.serving.routing.refuge import RefugeLogic
 from schemas import ids
 from schemas.errors import PochadeError

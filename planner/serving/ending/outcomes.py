@@ -1,13 +1,9 @@
-"""Makes the end of a request: outcomes, and the public result."""
+"""Makes the outcomes with which a request ends."""
 
 import dataclasses
-import json
 import math
-from collections.abc import Sequence
-from typing import Any
 
 from planner.serving.decisions import Rejection, draft_counts
-from schemas.avro import to_wire
 from schemas.messages import (
     ClassifiedRequest,
     GenerateJob,
@@ -15,12 +11,9 @@ from schemas.messages import (
     ImageGenerated,
     Outcome,
     PromisedQuality,
-    Result,
     Stage,
     Status,
 )
-
-MAX_CLOCK_DIFFERENCE_MS = 24 * 60 * 60 * 1000  # by which a writer's own time of a request may differ from the broker's
 
 Subject = str | GenerateRequest | ClassifiedRequest | GenerateJob
 """The knowledge of a request at its end: from its bare id (a poison record) to a job with a path."""
@@ -141,77 +134,3 @@ def _ended(status: Status, subject: Subject, reason: str, by: str, policy: str, 
         policy=policy,
         code=code,
     )
-
-
-def result_of(outcome: Outcome) -> Result:
-    """The public, flat record of an outcome. The image is named only when it is the answer."""
-    classified, last = outcome.classified, outcome.path[-1] if outcome.path else None
-    request = outcome.request
-    image = last.image if last and outcome.status is Status.COMPLETED else None
-    return Result(
-        request_id=outcome.request_id,
-        status=outcome.status,
-        reason=outcome.reason,
-        prompt=request.prompt if request else "",
-        tenant=request.tenant if request else "",
-        image_uri=image.uri if image else None,
-        image_sha256=image.sha256 if image else None,
-        width=image.width if image else None,
-        height=image.height if image else None,
-        level=last.level if last else None,
-        worker_id=last.worker_id if last else None,
-        policy=outcome.policy,
-        plan_version=last.plan_version if last else None,
-        hardness=classified.hardness if classified else None,
-        class_models=classified.classes.get("models") if classified else None,
-        confidence=last.confidence if last else None,
-        threshold=last.threshold if last else None,
-        escalated=len(outcome.path) > 1,
-        generate_ms=round(sum(step.generate_ms / step.batch for step in outcome.path)),
-        latency_ms=outcome.ended_ms - _created_ms(request, classified) if request else None,
-        created_ms=request.created_ms if request else None,
-        ended_ms=outcome.ended_ms,
-        path=json.dumps([to_wire(Stage)(step) for step in outcome.path]),  # `asdict` takes three times as long
-        image_uris=tuple(each.uri for each in (image, *last.more)) if last and image else (),
-        overridden=last.overridden if last else (),
-        code=outcome.code,
-        retry_after_ms=outcome.retry_after_ms,
-        param=outcome.param,
-        components=last.components if last and outcome.status is Status.COMPLETED else (),
-        wrong_at_most=last.promise.wrong_at_most if last and last.promise else None,
-        **_safety_of(last if image else None),
-        **_times_of(outcome.path),
-        **_reuse_of(outcome.path),
-    )
-
-
-def _safety_of(last: Stage | None) -> dict[str, Any]:
-    """Return what a result says of the check of its images: the highest score, and what was done about that image."""
-    images = (last.image, *last.more) if last and last.image else ()
-    checked = [(each.unsafe, each.safety) for each in images if each.unsafe is not None]
-    return dict(zip(("unsafe", "safety"), max(checked), strict=True)) if checked else {}
-
-
-def _times_of(path: Sequence[Stage]) -> dict[str, Any]:
-    """Return the parts of a result's `generate_ms`: of all stages, a batch's shared equally."""
-    measured = [(stage.times, stage.batch) for stage in path if stage.times is not None]
-    if not measured or len(measured) < len(path):
-        return {}
-    names = ("load_ms", "encode_ms", "denoise_ms", "decode_ms")
-    return {name: round(sum(getattr(times, name) / batch for times, batch in measured), 3) for name in names}
-
-
-def _reuse_of(path: Sequence[Stage]) -> dict[str, Any]:
-    """Return what a result says of reuse: a draft that began from a stored latent counts, as it was refined."""
-    begun = [stage.reuse for stage in path if stage.reuse is not None]
-    for reuse in reversed(begun):
-        if reuse.step:
-            return {"reused": True, "reuse_step": reuse.step, "similarity": reuse.similarity}
-    return {"reuse_miss": begun[0].miss} if begun else {}
-
-
-def _created_ms(request: GenerateRequest, classified: ClassifiedRequest | None) -> int:
-    """Return when a request began: as its writer says, unless that time is far from when the broker took it."""
-    if classified is None or abs(classified.received_ms - request.created_ms) <= MAX_CLOCK_DIFFERENCE_MS:
-        return request.created_ms
-    return classified.received_ms

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from confluent_kafka import KafkaError, Producer
 
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from replay.load.prompts import builtin_prompts
 from schemas import ids
 from schemas.avro import Message

@@ -8,7 +8,7 @@ import pytest
 
 from agents.classifier.judges import Judgement
 from agents.classifier.role import Classifier
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from schemas.ids import request_id_of_record
 from schemas.messages import ClassifiedRequest, GenerateRequest, Outcome, Status
 from schemas.record import Incoming, Outgoing

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 from agents.commands.reuse import reuse
 from agents.indexer import operating
 from planner.reuse.neighbour import latent_name
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from schemas.errors import PochadeError
 from schemas.messages import ImageRef, ReuseHealth, StageReuse
 from schemas.record import Incoming

@@ -13,7 +13,7 @@ from PIL import Image
 from agents.discriminator.role import Discriminator
 from agents.router.dispatcher import Dispatcher
 from planner.catalog.model import Catalog
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from planner.serving.routing.escalation import EscalationLogic
 from schemas.errors import PochadeError
 from schemas.messages import Event, GenerateJob, GenerateRequest, Heartbeat, ImageGenerated, Outcome, Status

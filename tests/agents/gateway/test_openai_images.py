@@ -13,7 +13,7 @@ from agents.gateway.formats import Format, encoded
 from agents.gateway.openai_images import PARAMS, ImagesRequest, answer, parse
 from agents.gateway.refusals import INVALID, KINDS, Refusal, refusal_of
 from planner.serving.admission.admission import check
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from schemas.messages import GenerateOptions, Result, Status
 from streams.codec.prompt_file import request_of
 from streams.settings import Requests

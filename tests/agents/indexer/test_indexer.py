@@ -17,7 +17,8 @@ from agents.reuse.prompt_key import WordsKey
 from planner.reuse.indexing.index import IndexLogic
 from planner.reuse.neighbour import latent_name
 from planner.reuse.terms import Terms
-from planner.serving.ending.outcomes import completed, expired, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, expired
 from schemas.errors import PochadeError
 from schemas.messages import (
     GenerateRequest,

@@ -5,7 +5,8 @@ import dataclasses
 from prometheus_client import REGISTRY
 
 from agents.ledger.partition import count_end
-from planner.serving.ending.outcomes import result_of, step_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import step_of
 from schemas.messages import Outcome, Status
 from tests.builders import NOW_MS, a_job, a_request, an_image, an_outcome
 

@@ -10,7 +10,8 @@ from planner.observation.reuse import ObservedHits
 from planner.observation.run_times import MIN_CALLS
 from planner.observation.workers import live_workers
 from planner.serving.decisions import SHED
-from planner.serving.ending.outcomes import completed, rejected, result_of, step_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, rejected, step_of
 from schemas.avro import Message
 from schemas.errors import PochadeError
 from schemas.messages import (

@@ -15,7 +15,8 @@ from agents.worker.jobs import Taken
 from agents.worker.stages import Stage, Stages
 from planner.catalog.entries import run_ms
 from planner.catalog.options import resolve_options
-from planner.serving.ending.outcomes import result_of, step_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import step_of
 from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.soft_deadline import Due
 from schemas.ids import seed_of

@@ -3,7 +3,8 @@
 import dataclasses
 import math
 
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from planner.serving.safety import Action, Checked, SafetyTerms, why_blocked
 from schemas.messages import ImageGenerated, Outcome
 from tests.builders import NOW_MS, an_image

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from planner.serving.ending.outcomes import rejected, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import rejected
 from replay.bench.crowd import crowd, storm
 from replay.bench.crowd.crowd import Asked, Crowd, Due, added_ms, stream
 from replay.bench.environment import side

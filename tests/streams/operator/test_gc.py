@@ -6,7 +6,8 @@ import math
 import pytest
 
 from planner.serving.admission.inputs import input_name
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from schemas.later import MAX_AHEAD
 from schemas.messages import LatentRef, Status
 from schemas.record import Incoming

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from schemas.messages import ImageGenerated, LatentRef, Result, Status
 from streams.operator import indexed
 from streams.operator.explain import steps_of

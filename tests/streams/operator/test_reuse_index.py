@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from agents.commands.reuse import reuse
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from schemas.messages import LatentRef, Plan, Route
 from schemas.record import Incoming
 from schemas.topics import RESULTS

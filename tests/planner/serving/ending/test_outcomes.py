@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from planner.serving.ending.outcomes import completed, expired, failed, rejected, result_of, step_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, expired, failed, rejected, step_of
 from schemas.avro import to_wire
 from schemas.messages import CallTimes, LatentRef, Outcome, Stage, StageReuse, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome

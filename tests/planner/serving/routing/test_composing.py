@@ -7,7 +7,8 @@ import pytest
 from planner.catalog.components import Selection
 from planner.catalog.model import Catalog
 from planner.serving.decisions import UNHONOURED, Rejection
-from planner.serving.ending.outcomes import result_of, turned_away
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import turned_away
 from planner.serving.routing.cascades import may_escalate
 from planner.serving.routing.composing import fit_of
 from planner.serving.routing.placement import Placement

@@ -6,7 +6,8 @@ import pytest
 
 from planner.catalog.guarantees import Guarantee, Promise
 from planner.catalog.model import Catalog
-from planner.serving.ending.outcomes import completed, result_of, step_of, too_late
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, step_of, too_late
 from planner.serving.routing.escalation import Escalate, EscalationLogic, Keep, Score
 from planner.serving.routing.placement import Placement
 from planner.serving.routing.refuge import RefugeLogic

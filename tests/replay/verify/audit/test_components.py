@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from planner.catalog.model import Catalog
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from replay.verify.audit.components import ComponentFindings, NamedComponents
 from replay.verify.audit.figures import as_json, verdict
 from schemas.messages import GenerateOptions, GenerateRequest, Result, Status

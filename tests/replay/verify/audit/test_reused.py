@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from planner.serving.ending.outcomes import completed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed
 from replay.verify.audit.figures import ImageFigures, verdict
 from replay.verify.audit.reused import Reused
 from schemas.messages import LatentRef, Result, StageReuse, Status

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from replay.verify.audit.figures import verdict, warning
 from replay.verify.audit.topic_figures import TopicFigures
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, PROMPTS_BATCH, RESULTS

@@ -4,7 +4,8 @@ import dataclasses
 import json
 from typing import Any
 
-from planner.serving.ending.outcomes import completed, failed, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, failed
 from replay.verify.audit.topic_figures import TopicFigures
 from schemas.messages import Event, ImageGenerated, Outcome, Result
 from schemas.record import Incoming

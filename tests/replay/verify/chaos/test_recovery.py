@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Generator
 from typing import cast
 
-from planner.serving.ending.outcomes import result_of
+from planner.serving.ending.ledger import result_of
 from replay.verify.chaos.doing import Faults
 from replay.verify.chaos.recovery import Recovery, Wait, of, too_slow
 from replay.verify.chaos.schedule import Fault

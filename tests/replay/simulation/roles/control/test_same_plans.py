@@ -17,7 +17,8 @@ from planner.observation.observation import Observation
 from planner.observation.workers import live_workers
 from planner.policies import POLICIES, named
 from planner.serving.decisions import OVERLOADED, QUOTA, SHED, UNHONOURED
-from planner.serving.ending.outcomes import completed, rejected, result_of
+from planner.serving.ending.ledger import result_of
+from planner.serving.ending.outcomes import completed, rejected
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.results.run_metrics import RunMetrics
