@@ -4,11 +4,7 @@ Labels are bounded (roles, kinds, variants, never ids). `infra/bin/observability
 dashboards and alert rules of `infra/observability/` from it.
 """
 
-from collections.abc import Iterator
 from dataclasses import fields
-
-from prometheus_client import REGISTRY
-from prometheus_client.core import CounterMetricFamily
 
 from schemas.messages import GenerateOptions, Status
 from streams.observing.metric import LEFT_SECONDS, ROLES, STREAM_ROLES, counter, gauge, histogram, summary
@@ -356,22 +352,3 @@ SCALE_WORKERS = gauge(
     "Workers of this supervisor: running, draining, waiting to be started again; and wanted, of all supervisors",
     {"state": ("running", "draining", "waiting", "wanted")}, of=SCALE,
 )  # fmt: skip
-
-
-class OldNames:
-    """Counters under their names of release 0.1, which go with 0.3."""
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """Yield `pochade_painted_total`, the old name, with the values of `pochade_generated_jobs_total`."""
-        old = CounterMetricFamily(
-            "pochade_painted", "Use pochade_generated_jobs_total: this name goes", labels=["begun_on"]
-        )
-        for metric in GENERATED.collect():
-            for sample in metric.samples:
-                if sample.name.endswith("_total"):
-                    started_from = sample.labels["started_from"]
-                    old.add_metric(["blank" if started_from == "noise" else started_from], sample.value)
-        yield old
-
-
-REGISTRY.register(OldNames())

@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
-from streams.renamed_settings import NEW_NAMES, in_new_names
 from streams.security.secrets import HIDDEN, is_secret
-from streams.settings import PREFIX, Settings, config_file, old_variables
+from streams.settings import PREFIX, Settings, config_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,19 +23,15 @@ class Origin:
 def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
     """Return every setting with its origin, in the order of declaration."""
     file = config_file()
-    environment = old_variables() | EnvSettingsSource(Settings)()
-    given = set(_names(environment))  # as the variables are called, also by names of an earlier release
-    earlier = {new: old for old, new in NEW_NAMES.items()}
     sources = (
-        ("flag", set(_names(in_new_names(flags)))),
-        ("environment", set(_names(in_new_names(environment)))),
-        ("toml", set(_names(in_new_names(TomlConfigSettingsSource(Settings, file)())))),
+        ("flag", set(_names(flags))),
+        ("environment", set(_names(EnvSettingsSource(Settings)()))),
+        ("toml", set(_names(TomlConfigSettingsSource(Settings, file)()))),
     )
     found = []
     for name, value in _leaves(settings.model_dump(mode="json")):
         origin = next((origin for origin, names in sources if name in names), "default")
-        variable = name if name in given else earlier.get(name, name)
-        where = {"environment": PREFIX + variable.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
+        where = {"environment": PREFIX + name.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
         found.append(Origin(name=name, value=shown(name, value), origin=origin, where=where))
     return found
 

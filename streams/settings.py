@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
@@ -23,7 +22,6 @@ from pydantic_settings import (
 )
 
 from schemas.errors import PochadeError, Unknown
-from streams.renamed_settings import NEW_NAMES, in_new_names
 from streams.security.secrets import quoted
 
 PREFIX = "POCHADE_"
@@ -448,35 +446,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the base class names it
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags, then environment, then TOML; each under its settings' names of today."""
+        """Flags, then environment, then TOML."""
         file = config_file()
         try:
             toml = TomlConfigSettingsSource(settings_cls, file)
         except (ValueError, RecursionError, OSError) as error:
             raise InvalidSettings(f"{file} cannot be read as TOML: {error}; correct the file") from None
-        return (
-            NewNames(settings_cls, init_settings, "flag"),
-            NewNames(settings_cls, env_settings, "environment"),
-            NewNames(settings_cls, toml, str(file)),
-        )
-
-
-class NewNames(PydanticBaseSettingsSource):
-    """Wraps a settings source, and replaces names of an earlier release; `where` is named in the warning about each."""
-
-    def __init__(self, settings_cls: type[BaseSettings], source: PydanticBaseSettingsSource, where: str) -> None:
-        super().__init__(settings_cls)
-        self._source = source
-        self._where = where
-
-    def __call__(self) -> dict[str, Any]:
-        """Return all values of the source, nested by section."""
-        tree = self._source()
-        return in_new_names(old_variables() | tree if self._where == "environment" else tree, self._where)
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Return one value of the source."""
-        return self._source.get_field_value(field, field_name)
+        return init_settings, env_settings, toml
 
 
 def path_of(key: str) -> tuple[str, ...]:
@@ -500,12 +476,6 @@ def path_of(key: str) -> tuple[str, ...]:
 
 def _is_section(kind: Any) -> TypeGuard[type[BaseModel]]:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def old_variables() -> dict[str, str]:
-    """The variables of settings that stand in no section and had another name: no field asks for them."""
-    names = {old: PREFIX + old.upper() for old in NEW_NAMES if "." not in old}
-    return {old: os.environ[variable] for old, variable in names.items() if os.environ.get(variable)}
 
 
 def config_file() -> pathlib.Path:
@@ -539,7 +509,7 @@ def stated_sections(settings: Settings) -> dict[str, str]:
 
 
 def _refuse_unknown_variables() -> None:
-    known = {PREFIX + name.upper() for name in (*Settings.model_fields, *NEW_NAMES) if "." not in name}
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
     for variable in sorted(os.environ):
         is_ours = variable.startswith(PREFIX) and variable not in PROCESS_VARIABLES
         if is_ours and variable.split("__")[0] not in known:

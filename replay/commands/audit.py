@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import PochadeError
-from streams.commands.options import SHOWN, Ago, renamed_option, since_option
+from streams.commands.options import SHOWN, Ago, since_option
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from replay.verify.audit.reading import Audited
@@ -35,8 +35,7 @@ SENTENCES = ("broken", "foreign")  # of images; the table counts them
 @click.option(
     "--until", type=Ago(), help="Leave out requests accepted within this time, such as 5m, as they may still be open."
 )
-@renamed_option(
-    "--pictures/--no-pictures",
+@click.option(
     "--images/--no-images",
     "with_images",
     default=True,

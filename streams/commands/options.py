@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import click
-from click.core import ParameterSource
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,32 +43,6 @@ class Ago(click.ParamType):
         if match is None:
             self.fail(f"{value!r} is not a duration: write a number and s, m, h or d, such as 10m", param, ctx)
         return int(float(match[1]) * UNITS_MS[match[2]])
-
-
-def renamed_option(old: str, *names: str, **attributes: Any) -> Callable[[F], F]:
-    """Return a decorator that adds an option and, hidden from help, its name `old` of release 0.1.
-
-    The last of `names` is the keyword of the command's function. The old name works with a warning; where both are
-    given, the new one counts.
-    """
-    *shown, keyword = names
-    new = shown[-1]
-
-    def take_old(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
-            click.echo(f"warning: {old} is called {new} since 0.2; the old name works until 0.3", err=True)
-            context.meta[old] = value
-
-    def take(context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
-        is_given = context.get_parameter_source(keyword) is ParameterSource.COMMANDLINE
-        return value if is_given else context.meta.get(old, value)
-
-    def add(command: F) -> F:
-        hidden = {**attributes, "hidden": True, "expose_value": False, "callback": take_old}
-        command = click.option(old, f"old_{keyword}", **hidden)(command)
-        return click.option(*shown, keyword, callback=take, **attributes)(command)
-
-    return add
 
 
 def duration(milliseconds: float) -> str:

@@ -14,7 +14,7 @@ from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
 from schemas.option_fields import Declared
 from streams.commands import opening
-from streams.commands.options import SHOWN, STREAMED, renamed_option, since_option
+from streams.commands.options import SHOWN, STREAMED, since_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
@@ -47,7 +47,7 @@ OF_REQUESTS: Final = (  # the fields of a request beside its options, as JSON na
     ),
 )
 COMPOUND: Final = {  # fields with a form of their own on the command line; (): another option says theirs
-    "n": (renamed_option("--pictures", "-n", "--images", "n", type=click.IntRange(1), help=OPTIONS["n"].about.help),),
+    "n": (click.option("-n", "--images", "n", type=click.IntRange(1), help=OPTIONS["n"].about.help),),
     "width": (click.option(
         "--size", metavar="WIDTHxHEIGHT",
         help="Width and height of the image in pixels, each a multiple of 8, such as 768x512.",

@@ -118,14 +118,12 @@ def name_commands(tree: pathlib.Path) -> None:
 
 
 def configuration(home: pathlib.Path, prefix: str, catalog: pathlib.Path) -> pathlib.Path:
-    """One file of settings for both releases, under the names of the earlier one."""
+    """One file of settings for both releases, which have these under the same names."""
     content = {
         "home": str(home),
         "catalog": str(catalog),
-        "drain_s": 20,
         "kafka": {"prefix": prefix, "session_timeout_ms": 3000},
-        "planner": {"policy": "random-split", "period_ms": 2000, "slo_s": 5, "worker_silent_ms": 3000},
-        "ledger": {"grace_s": 2},
+        "planner": {"policy": "random-split", "period_ms": 2000, "slo_s": 5},
     }
     path = home / f"{prefix}.toml"
     path.write_text(tomlkit.dumps(content))
