@@ -14,12 +14,12 @@ from planner.catalog.model import Catalog
 from replay.bench.comparison import AHEAD, BEHIND, LEVEL, UNDECIDED, PairedDifference, paired
 from replay.bench.hits_bound import max_hit_rate
 from replay.bench.papers.runs.names import IN_TURN, MLORA
+from replay.bench.traces.gentd26_folder import Drawing, RequestFiles
 from replay.simulation.component_setup import ComponentSetup, budgets_of, needs_by_row, needs_of, table_of
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import Setup, Timing
-from replay.traces.formats.gentd26_folder import Drawing, RequestFiles
 from replay.traces.trace import Trace
 from replay.traces.transforms import sped
 

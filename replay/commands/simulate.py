@@ -95,7 +95,8 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
 @click.option(
     "--failures",
     type=FILE,
-    help="CSV file of outages with the columns at_s, worker, change, as written by `pochade replay outages`.",
+    help="CSV file of outages with the columns at_s (seconds from the begin of the trace), worker (its number from 0, "
+    "vector-store or object-store) and change (down or up).",
 )
 @click.option(
     "--drop/--no-drop",

@@ -4,12 +4,13 @@ import csv
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import Final
 
 from planner.catalog.model import Catalog
-from replay.simulation.setup import Outage
-from replay.traces.outages import COLUMNS, STORES, VECTOR_STORE
+from replay.simulation.setup import STORES, VECTOR_STORE, Outage
 from schemas.errors import PochadeError
 
+COLUMNS: Final = ("at_s", "worker", "change")
 CHANGES = {"down": False, "up": True}
 
 
@@ -25,7 +26,8 @@ def read_failures(path: pathlib.Path, worker_ids: Sequence[str]) -> tuple[Outage
     try:
         rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except FileNotFoundError:
-        raise InvalidFailures(f"no file at {path}: make one with `pochade replay outages ... -o {path}`") from None
+        what = f"give a CSV file with the columns {','.join(COLUMNS)}"
+        raise InvalidFailures(f"no file at {path}: {what}") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFailures(f"{path} cannot be read as CSV: {error}") from error
     if not rows or [name.strip() for name in rows[0]] != list(COLUMNS):

@@ -43,9 +43,8 @@ from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.serving import Serving
 from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.roles.workers.supply import Supply
-from replay.simulation.setup import Outage, Setup
+from replay.simulation.setup import OBJECT_STORE, VECTOR_STORE, Outage, Setup
 from replay.simulation.times import CallTimes
-from replay.traces.outages import OBJECT_STORE, VECTOR_STORE
 from schemas.messages import Plan
 
 STEP_MS = 1000.0  # of the clock, when nothing arrives any more

@@ -1,7 +1,7 @@
 """The setup of a simulation: the fleet, the service level, and the times that a deployment has by its settings."""
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from planner.catalog.model import Catalog
 from planner.catalog.prompt_table import PromptTable
@@ -15,6 +15,9 @@ from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import NO_VARIATION, Variation
 from schemas.errors import PochadeError
 
+VECTOR_STORE: Final = "vector-store"
+OBJECT_STORE: Final = "object-store"
+STORES: Final = (VECTOR_STORE, OBJECT_STORE)  # that can be away, by name
 FIXED = ScaleRules(when=NEVER)  # the fleet stays as it is, whatever a policy asks
 
 
@@ -67,7 +70,7 @@ class Outage:
     """A worker that dies (as by kill -9), or comes back as a new process; or a store that goes away and comes back."""
 
     at_ms: float
-    worker_id: str  # or the store's name: one of `replay.traces.outages.STORES`
+    worker_id: str  # or the store's name: one of `STORES`
     is_up: bool
 
 

@@ -1,4 +1,4 @@
-"""The papers' made workloads: rate curves, and phases of easy and of hard prompts. Times and rates are options."""
+"""Made workloads after the papers': rate curves. Times and rates are options."""
 
 import dataclasses
 import itertools
@@ -8,15 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from replay.simulation.draws.chance import uniform
-from replay.traces.combinations import combined
 from replay.traces.rates import Knot, along
 from replay.traces.trace import MAX_SPAN_MS, InvalidTrace, Trace, of_arrivals
 from schemas.errors import Unknown
 
-EASY, HARD = "easy", "hard"
-PHASES: Final = (EASY, HARD, EASY, HARD)  # of equal length
-COMBINATIONS: Final = "combinations"
 MAX_KNOTS: Final = 100_000
 
 
@@ -28,15 +23,6 @@ class Shape:
     rates_rps: tuple[float, ...] = ()
     seconds: float | None = None
     every_s: float | None = None  # a burst, and the calm before it
-    split: float = 0.5  # hardness below which a prompt is easy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
-    """Prompts with their hardness, to fill phases with."""
-
-    texts: Sequence[str]
-    hardness: np.ndarray  # float64 [k], in [0, 1]
 
 
 def ramp(shape: Shape) -> list[Knot]:
@@ -68,57 +54,18 @@ def steps(shape: Shape) -> list[Knot]:
     return _stairs(rates, np.linspace(0, _seconds(shape, 1200), len(rates) + 1).tolist())
 
 
-def level(shape: Shape) -> list[Knot]:
-    """Hold one rate. Source: HADIS 4.7, where demand stands still while the phases change; its rate is not given."""
-    (rate,) = _rates(shape, 1, (2.0,))
-    return [Knot(0, rate), Knot(_seconds(shape, 1200), rate)]
+CURVES: Final[dict[str, Callable[[Shape], list[Knot]]]] = {"ramp": ramp, "burst": burst, "steps": steps}
 
 
-def sparse(shape: Shape) -> list[Knot]:
-    """Hold one rate, of requests for components. Source: MLoRA 5.3; it gives no rate of a GPU: the default is ours."""
-    (rate,) = _rates(shape, 1, (0.5,))
-    return [Knot(0, rate), Knot(_seconds(shape, 4000), rate)]
-
-
-CURVES: Final[dict[str, Callable[[Shape], list[Knot]]]] = {
-    "ramp": ramp, "burst": burst, "steps": steps, "phases": level, COMBINATIONS: sparse
-}  # fmt: skip
-
-
-def shaped(shape: Shape, spacing: str, seed: int, graded: Graded | None = None) -> Trace:
-    """Return the trace of a shape. `graded` prompts fill the phases; without them hardness is drawn, uniform in a half.
-
-    Equal arguments give equal traces. Raises InvalidTrace, Unknown.
-    """
+def shaped(shape: Shape, spacing: str, seed: int) -> Trace:
+    """Return the trace of a shape. Equal arguments give equal traces. Raises InvalidTrace, Unknown."""
     if shape.name not in CURVES:
         raise Unknown("shape", shape.name, CURVES)
-    curve = CURVES[shape.name](shape)
-    arrival_ms = along(curve, spacing, seed)
+    arrival_ms = along(CURVES[shape.name](shape), spacing, seed)
     if not len(arrival_ms):
         raise InvalidTrace(f"the shape {shape.name} gives no request: give higher rates, or a longer time")
     given = {name: value for name, value in dataclasses.asdict(shape).items() if value not in (None, ())}
-    trace = of_arrivals(arrival_ms, shape.name, f"pochade replay make: {given}, spacing {spacing}, seed {seed}")
-    if shape.name == COMBINATIONS:
-        return combined(trace, seed)
-    return _phased(trace, shape, 1000 * curve[-1].at_s, seed, graded) if shape.name == "phases" else trace
-
-
-def _phased(trace: Trace, shape: Shape, until_ms: float, seed: int, graded: Graded | None) -> Trace:
-    if not 0 < shape.split < 1:
-        raise InvalidTrace(f"phases need a split in (0, 1): got {shape.split:g}")
-    phase = np.minimum(trace.arrival_ms / until_ms * len(PHASES), len(PHASES) - 1).astype(np.int64)
-    is_hard = np.array([name == HARD for name in PHASES])[phase]
-    dice = uniform(seed, "phases", 0, len(trace))
-    if graded is None:
-        hardness = np.where(is_hard, shape.split + dice * (1 - shape.split), dice * shape.split)
-        return dataclasses.replace(trace, hardness=hardness)
-    sides = [np.flatnonzero(graded.hardness < shape.split), np.flatnonzero(graded.hardness >= shape.split)]
-    for name, side in zip((EASY, HARD), sides, strict=True):
-        if not len(side):
-            raise InvalidTrace(f"no prompt is {name}: the split of hardness is {shape.split:g}; give another --split")
-    easy, hard = ((dice * len(side)).astype(np.int64) for side in sides)
-    chosen = np.array([sides[h][hard[n] if h else easy[n]] for n, h in enumerate(is_hard.tolist())], dtype=np.int64)
-    return dataclasses.replace(trace, texts=graded.texts, prompt=chosen, hardness=graded.hardness[chosen])
+    return of_arrivals(arrival_ms, shape.name, f"pochade replay make: {given}, spacing {spacing}, seed {seed}")
 
 
 def _stairs(rates: Sequence[float], edges: Sequence[float]) -> list[Knot]:

@@ -41,16 +41,6 @@ def test_every_setting_tells_where_it_comes_from(tmp_path: pathlib.Path, monkeyp
     assert (reported["catalog"].value, reported["catalog"].origin) == ("tiny", "default")
 
 
-def test_a_setting_that_is_given_under_its_earlier_name_shows_the_variable_that_was_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("POCHADE_DRAIN_S", "7")
-    monkeypatch.setenv("POCHADE_LEDGER__GRACE_S", "3")
-    shown = {each.name: each for each in origins(load(), {})}
-    assert (shown["shutdown_timeout_s"].value, shown["shutdown_timeout_s"].where) == (7, "POCHADE_DRAIN_S")
-    assert shown["ledger.deadline_grace_s"].where == "POCHADE_LEDGER__GRACE_S"
-
-
 @pytest.mark.parametrize(
     "name", ["sasl.password", "ssl.key.pem", "sasl.oauthbearer.client.secret", "sasl.jaas.config", "some.Token"]
 )

@@ -51,8 +51,8 @@ from streams.commands.options import FOLDER
 def genai2026(folder: pathlib.Path, output: str, **asked: Any) -> None:
     """Compare two policies on GenTD26 (Alibaba cluster-trace-v2026-GenAI) in FOLDER, by bytes moved, loads and latency.
 
-    Needs no broker. Times and users are drawn as `pochade replay genai2026` says; nothing is dropped. Bytes over the
-    network and p99 have a verdict, ahead or behind where chance alone would seldom make such a difference, both
+    Needs no broker. Times and users are drawn (`replay/bench/traces/gentd26_folder.py`), nothing is dropped. Bytes over
+    the network and p99 have a verdict, ahead or behind where chance alone would seldom make such a difference, both
     questions taken together; the other figures have their intervals.
 
     \b

@@ -10,7 +10,7 @@ from replay.reports.page.canvas import HUES, MARKERS
 from replay.reports.page.courses import over_time
 from replay.reports.page.styles import BASELINE_MARK, mark_of, style_of
 from replay.reports.page.trade import trade
-from replay.traces.outages import STORES
+from replay.simulation.setup import STORES
 from streams.pages.templates import template
 
 COLUMNS = (

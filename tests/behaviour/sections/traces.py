@@ -1,4 +1,4 @@
-"""`report.json` of four policies on six traces, one of each shape of `replay make`, and on a million requests."""
+"""`report.json` of four policies on four traces, one of each shape of `replay make`, and on a million requests."""
 
 import resource
 import time
@@ -26,12 +26,8 @@ CASES = {
     "ramp": Case(("--rate", "60/m", "--rate", "400/m", "--for", "20m"), "argus-a100", 12, 12.6),
     "burst": Case(("--rate", "4", "--rate", "28", "--every", "1m", "--for", "6m"), "diffserve-sdturbo", 16, 5),
     "steps": Case(("--rate", "40", "--rate", "150", "--rate", "80", "--for", "1m"), "tiny", 12, 2),
-    "phases": Case(("--rate", "4", "--for", "16m"), "hadis-l40s", 16, 60),
     "counts": Case(("--to", "4:32", "--interval", "15s"), "diffserve-sdxs", 16, 5),
-    "combinations": Case(
-        ("--rate", "0.5", "--for", "30m"), "genai2026", 16, 60, ("joint", "mlora", "lru-round-robin", "octoai")
-    ),
-}  # fmt: skip
+}
 MILLION = Case(("--shape", "steps", "--rate", "500", "--for", "2000s"), "diffserve-sdturbo", 256, 5, ("diffserve",))
 
 

@@ -14,7 +14,7 @@ from replay.bench.genai import FIGURES, Asked, measure, read_files
 from replay.traces import Trace
 from streams.catalogs import measured
 from streams.cli import main
-from tests.replay.traces.formats.test_gentd26_folder import folder_of, processed, timed
+from tests.replay.bench.traces.test_gentd26_folder import folder_of, processed, timed
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from replay.bench.skew import Skew, gini, skew_of
-from replay.traces.combinations import base_weights
+from replay.bench.traces.combinations import base_weights
 from replay.traces.trace import Overrides, of_arrivals
 from schemas.messages import GenerateOptions
+from tests.replay.bench.traces.test_combinations import made
 from tests.replay.simulation.runs import asking
-from tests.replay.traces.test_combinations import made
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,7 @@ def test_a_bad_file_is_refused_with_its_name_and_line(tmp_path: pathlib.Path, te
 
 
 def test_a_file_that_is_not_there_is_reported(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(InvalidFailures, match=r"no file at .*none\.csv: make one with `pochade replay outages"):
+    with pytest.raises(InvalidFailures, match=r"no file at .*none\.csv: give a CSV file with the columns"):
         read_failures(tmp_path / "none.csv", IDS)
     with pytest.raises(InvalidFailures, match="cannot be read as CSV"):
         read_failures(tmp_path, IDS)

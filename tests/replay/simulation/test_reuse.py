@@ -17,10 +17,9 @@ from replay.simulation.results.figures import figures_of
 from replay.simulation.results.tables import describe_reuse
 from replay.simulation.roles.control.observation_feed import ObservationFeed
 from replay.simulation.run import Ran, Simulation
-from replay.simulation.setup import Setup
+from replay.simulation.setup import VECTOR_STORE, Setup
 from replay.simulation.truth import Truth
 from replay.traces import constant
-from replay.traces.outages import VECTOR_STORE
 from replay.traces.trace import Overrides
 from schemas.messages import GenerateOptions, ReuseFloor, ReuseGuard
 from streams.catalogs import measured

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
-from replay.simulation.failures import read_failures
 from replay.traces import read
 from streams.cli import main
 from tests.replay.traces.files import arrivals, jsonl
@@ -66,23 +65,6 @@ def test_make_shapes_counts_as_the_papers(tmp_path: pathlib.Path) -> None:
     assert len(read(out)) == sum(100 + n % 24 for n in range(100))
 
 
-def test_make_fills_phases_with_graded_prompts(tmp_path: pathlib.Path) -> None:
-    graded, out = tmp_path / "graded.csv", tmp_path / "out.jsonl"
-    graded.write_text("prompt,hardness\nsimple,.1\nintricate,.9\n")
-    reported = called("make", "--shape", "phases", "--rate", "2", "--for", "100s", "--graded", graded, "-o", out)
-    assert reported.exit_code == 0, reported.output
-    prompts = [row.prompt for row in read(out).rows()]
-    assert (prompts[0], prompts[-1]) == ("simple", "intricate")
-
-
-def test_outages_are_what_failures_reads(tmp_path: pathlib.Path) -> None:
-    out = tmp_path / "failures.csv"
-    reported = called("outages", "--workers", "4", "--lose", "2", "--at", "5m", "--for", "90s", "-o", out)
-    assert reported.output == f"{out}: 4 changes\n"
-    outages = read_failures(out, [f"w-{n}" for n in range(4)])
-    assert [outage.at_ms for outage in outages] == [300_000, 300_000, 390_000, 390_000]
-
-
 def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "trace"
     path.write_text(jsonl({"arrival_ms": 5}, {"arrival_ms": 1}))
@@ -110,9 +92,7 @@ def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Pa
         (["make", "--shape", "counts", "-o", "x"], "takes a file COUNTS"),
         (["make", "--shape", "ramp", "counts.csv", "-o", "x"], "the other shapes take none"),
         (["make", "--shape", "ramp", "--to", "1:2", "-o", "x"], "--to and --interval shape counts"),
-        (["make", "--shape", "ramp", "--graded", "x", "-o", "x"], "--graded has no effect with --shape ramp"),
         (["make", "--shape", "ramp", "--spacing", "exponential", "-o", "x"], "unknown spacing"),
-        (["outages", "--lose", "9", "-o", "x"], "1 to the 8 workers"),
     ],
 )
 def test_what_cannot_be_done_is_reported(arguments: list[str], fault: str) -> None:
@@ -163,11 +143,9 @@ def test_an_option_of_another_kind_of_trace_is_refused(
     ("shape", "options", "fault"),
     [
         ("ramp", ["--every", "2m"], "--every has no effect with --shape ramp: it is for --shape burst; leave it out"),
-        ("burst", ["--split", "0.4"], "--split has no effect with --shape burst"),
         ("ramp", ["--order", "turn"], "--order has no effect without --prompts"),
         ("counts", ["counts", "--rate", "2"], "--rate has no effect with --shape counts: it is for --shape ramp or"),
         ("counts", ["counts", "--for", "2m"], "--for has no effect with --shape counts"),
-        ("counts", ["counts", "--graded", "x"], "--graded has no effect with --shape counts"),
     ],
 )
 def test_make_refuses_the_options_of_other_shapes(

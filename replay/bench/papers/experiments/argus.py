@@ -18,8 +18,7 @@ from replay.bench.papers.experiments.experiment import Check, Experiment, Fact, 
 from replay.bench.papers.experiments.suspects import BESIDE, FREE_LOADS, RANDOM_PUSH, TREND
 from replay.bench.papers.runs.cells import AFFINITY, MISREAD, REUSE, Cell, Course, catalog_of, setup_of, with_parameters
 from replay.bench.papers.runs.names import ARGUS, HEAVY, LIGHT, NIRVANA, PAC, PROTEUS, SOMMELIER
-from replay.simulation.setup import Outage
-from replay.traces.outages import VECTOR_STORE
+from replay.simulation.setup import VECTOR_STORE, Outage
 
 PAPER: Final = "ARGUS"
 CATALOG, BEST = "argus-a100", 20.9  # and SDXL's PickScore (Fig. 10)

@@ -19,8 +19,8 @@ from replay.bench.papers.runs.names import IN_TURN
 from replay.bench.papers.runs.names import MLORA as MLORA_POLICY
 from replay.bench.papers.runs.tiers import FEW_PARTS, MANY_PARTS, Tiers
 from replay.bench.skew import POPULAR_SHARE, RARE, skew_of
+from replay.bench.traces.combinations import N_ADAPTERS, N_BASES, N_CONTROLS
 from replay.simulation.setup import Outage
-from replay.traces.combinations import N_ADAPTERS, N_BASES, N_CONTROLS
 
 MLORA: Final = "MLoRA"
 WORKERS: Final = 16

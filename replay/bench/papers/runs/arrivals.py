@@ -14,10 +14,11 @@ from typing import Final
 
 import numpy as np
 
+from replay.bench.traces.gentd26_folder import Drawing, RequestFiles
+from replay.bench.traces.made import phased, sparse
 from replay.traces import Trace, read
-from replay.traces.formats.gentd26_folder import Drawing, RequestFiles
 from replay.traces.rates import EXPONENTIAL, POISSON, within
-from replay.traces.shapes import COMBINATIONS, Shape, shaped
+from replay.traces.shapes import Shape, shaped
 from replay.traces.trace import InvalidTrace, of_arrivals
 from replay.traces.transforms import limited, redrawn, sped
 from schemas.errors import Unknown
@@ -134,8 +135,7 @@ def _requests(name: str, folder: pathlib.Path | None, number: int) -> Trace:
     speed = float(name.removeprefix(prefix) or 1.0)
     if folder is None or prefix == SPARSE:
         seconds = (10 if prefix == EVERY_REQUEST else 1) * STRETCH / COMPONENTS_RPS
-        shape = Shape(name=COMBINATIONS, rates_rps=(COMPONENTS_RPS,), seconds=seconds)
-        return sped(shaped(shape, POISSON, SEED + number), speed)
+        return sped(sparse(seconds, SEED + number, COMPONENTS_RPS), speed)
     files = _files(folder)
     first = number * STRETCH % max(1, len(files) - STRETCH + 1)
     whole = Drawing(seed=number, control_share=CONTROL_SHARE)
@@ -200,7 +200,7 @@ def _loads(name: str, *spans: tuple[float, int]) -> Callable[[pathlib.Path | Non
 LOW, HIGH = 40.0, 200.0  # a minute: from the paper's least to nine tenths of what eight workers carry
 SYNTHETIC: Final[dict[str, Callable[[pathlib.Path | None, int], Trace]]] = {  # generators of traces by name
     "steps": _shape(Shape(name="steps", rates_rps=(1.0, 3.0, 8.0, 4.0, 1.0), seconds=1500)),
-    "phases": _shape(Shape(name="phases", seconds=2400)),
+    "phases": lambda _folder, seed: phased(2400, seed),
     "ramp": _shape(Shape(name="ramp", seconds=3600)),
     "bursts": _shape(Shape(name="burst", rates_rps=(LOW / 60, HIGH / 60), seconds=3600, every_s=600)),
     "burst-8x": _loads("burst-8x", (0.6, 300), (4.8, 300), (0.6, 1200)),

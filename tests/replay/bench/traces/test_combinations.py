@@ -1,19 +1,15 @@
 """Made requests for combinations of components that seldom come again."""
 
-import pathlib
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from planner.catalog.components import Component
-from replay.traces import Trace, read
-from replay.traces.combinations import combined
+from replay.bench.traces.combinations import combined
+from replay.bench.traces.made import sparse
+from replay.traces import Trace
 from replay.traces.rates import EVEN
-from replay.traces.shapes import COMBINATIONS, Shape, shaped
 from replay.traces.trace import of_arrivals
 from streams.catalogs import measured
-from streams.cli import main
 
 
 def made(count: int, seed: int = 1) -> Trace:
@@ -43,20 +39,15 @@ def test_a_user_who_asks_again_asks_for_the_same_within_twenty_requests() -> Non
     assert len(gaps) == pytest.approx(300, abs=60)
 
 
-def test_the_catalog_of_the_public_trace_knows_every_component_of_the_shape(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "sparse.jsonl"
-    options = ["--shape", "combinations", "--rate", "2", "--for", "100s", "-o", str(path)]
-    done = CliRunner().invoke(main, ["replay", "make", *options])
-    assert done.exit_code == 0, done.output
-    written = read(path)
+def test_the_catalog_of_the_public_trace_knows_every_component_that_is_made() -> None:
+    trace = sparse(100, seed=1, rate_rps=2, spacing=EVEN)
     variant = measured("genai2026").level("image")
     known = {each.name for each in variant.components if isinstance(each, Component)}
     asked = {
         name
-        for row in written.rows()
+        for row in trace.rows()
         for name in (row.wish.options.model, *row.wish.options.adapters, *row.wish.options.controls)
     }
     assert asked <= known
     assert len(asked) > 20
-    plain = shaped(Shape(name=COMBINATIONS, rates_rps=(2,), seconds=100), EVEN, 0)
-    assert len(plain) == 200
+    assert len(trace) == 200

@@ -1,17 +1,14 @@
 """One trace of GenTD26's two request files, drawn."""
 
 import itertools
-import json
 import pathlib
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from replay.traces import InvalidTrace, Trace, read
-from replay.traces.formats.gentd26_folder import Drawing, draw_trace
+from replay.bench.traces.gentd26_folder import Drawing, draw_trace
+from replay.traces import InvalidTrace, Trace
 from streams.catalogs import load
-from streams.cli import main
 from tests.replay.traces.files import GENTD26, UNTIMED
 
 GAPS_S = (10, 1000, 10, 100_000, 10)
@@ -120,17 +117,9 @@ def test_a_line_that_cannot_be_read_is_an_error_or_counted(tmp_path: pathlib.Pat
     assert draw_trace(folder, Drawing(), is_lenient=True)[1]["skipped"] == {"not LoRAs": 1}
 
 
-def test_the_command_writes_the_trace_and_beside_it_how_it_was_made(tmp_path: pathlib.Path) -> None:
-    folder, out = tmp_path / "given", tmp_path / "out.jsonl.gz"
-    folder.mkdir()
-    folder_of(folder, processed(*REQUESTS), timed(*USERS))
-    found = CliRunner().invoke(
-        main, ["replay", "genai2026", str(folder), "--seed", "3", "--controls", "1", "-o", str(out)]
-    )
-    assert found.exit_code == 0, found.output
-    expected = draw_trace(folder, Drawing(seed=3, control_share=1.0))[0]
-    assert list(read(out).rows()) == list(expected.rows())
-    made = json.loads((tmp_path / "out.made.json").read_text())
+def test_how_a_trace_was_made_is_returned_beside_it(tmp_path: pathlib.Path) -> None:
+    folder = folder_of(tmp_path, processed(*REQUESTS), timed(*USERS))
+    made = draw_trace(folder, Drawing(seed=3, control_share=1.0))[1]
     assert made["drawn"]["seed"] == 3
     assert made["made_from"] == {"components": "a.csv", "times_and_users": "b.csv"}
 

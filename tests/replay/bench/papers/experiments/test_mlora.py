@@ -23,7 +23,7 @@ from replay.bench.papers.runs.scaling import Scaled
 from replay.bench.papers.runs.tiers import Moved
 from replay.traces import InvalidTrace, Trace
 from tests.replay.bench.papers.found import alike, found, graded
-from tests.replay.traces.formats.test_gentd26_folder import folder_of, processed, timed
+from tests.replay.bench.traces.test_gentd26_folder import folder_of, processed, timed
 
 BY_NAME = {each.where: each for each in EXPERIMENTS}
 FLEET = Scaled(16.0)

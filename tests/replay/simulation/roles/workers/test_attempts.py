@@ -23,9 +23,8 @@ from replay.simulation.roles.workers.lookups import Lookups
 from replay.simulation.roles.workers.serving import Serving
 from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.roles.workers.worker import Worker
-from replay.simulation.setup import Timing
+from replay.simulation.setup import OBJECT_STORE, Timing
 from replay.simulation.times import CallTimes
-from replay.traces.outages import OBJECT_STORE
 from schemas.messages import Status
 from tests.agents.worker.test_jobs import a_message, new_source, own  # noqa: F401  a fixture
 from tests.builders import a_catalog, a_discriminator, a_plan, a_variant

@@ -18,9 +18,8 @@ from replay.simulation.roles.workers.stores import ObjectStore
 from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.run import Ran
 from replay.simulation.session import report_of
-from replay.simulation.setup import Timing
+from replay.simulation.setup import OBJECT_STORE, STORES, Timing
 from replay.traces import poisson
-from replay.traces.outages import OBJECT_STORE
 from schemas.messages import Status
 from streams.cli import main
 from tests.builders import a_catalog, a_discriminator, a_variant
@@ -142,9 +141,8 @@ def test_a_draft_that_does_not_come_in_time_is_generated_from_noise() -> None:
 def test_an_outage_of_both_stores_is_reported(tmp_path: pathlib.Path) -> None:
     trace, failures = tmp_path / "trace.csv", tmp_path / "failures.csv"
     trace.write_text("\n".join(["arrival_ms", *(f"{ms:.0f}" for ms in poisson(20, 200, 1))]))
-    words = ["--workers", "3", "--lose", "0", "--store", "object-store", "--store", "vector-store"]
-    made = CliRunner().invoke(main, ["replay", "outages", *words, "--at", "2s", "--for", "4s", "-o", str(failures)])
-    assert made.exit_code == 0, made.output
+    rows = [f"{at},{store},{change}" for at, change in ((2, "down"), (6, "up")) for store in STORES]
+    failures.write_text("\n".join(["at_s,worker,change", *rows]))
     options = ["--policy", "clipper-light", "--workers", "3", "--catalog", "profile", "--slo", "2", "--seeds", "2"]
     done = CliRunner().invoke(main, ["simulate", str(trace), *options, "--failures", str(failures)])
     assert done.exit_code == 0, done.output
