@@ -4,6 +4,8 @@ import math
 
 import click
 
+from streams.commands.options import FOLDER
+
 FACTOR = click.FloatRange(1, 1000)
 CV = click.FloatRange(0, 10)
 
@@ -91,6 +93,12 @@ OPTIONS = (
         show_default=True,
         help="Let requests take the time between processes, and plans the time until they are in force, that a live "
         "run took. Without it only generating, scoring and loading take time, as in the papers' simulations.",
+    ),
+    click.option(
+        "--measured",
+        type=FOLDER,
+        metavar="RUN",
+        help="Folder of a live run whose times between processes are used (default: those that ship).",
     ),
     click.option(
         "--run-cv",

@@ -66,7 +66,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     "--speed-probe",
     "probes",
     is_flag=True,
-    help="Measure the machine's speed during the run, so that `pochade simulate --validate` can scale times between "
+    help="Measure the machine's speed during the run, so that `pochade bench validate` can scale times between "
     "processes to it; takes 2 to 3 % of a core.",
 )
 @click.option(
@@ -78,7 +78,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
 
     The topics that serve production are not used without --production. An interrupted run (Ctrl-C) prints the command
     that resumes it; nothing is published twice. The report has the keys of `pochade simulate`, so that `pochade report
-    compare` works on both, and `pochade simulate --validate DIR` simulates the same run.
+    compare` works on both, and `pochade bench validate DIR` simulates the same run.
 
     \b
     Examples:

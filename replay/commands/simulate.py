@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replay.commands import deviations, scaling, sweep, validate
-from replay.commands.given_options import options_given, refuse_given
+from replay.commands import deviations, scaling
+from replay.commands.given_options import refuse_given
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import (
     TraceGiven,
@@ -153,7 +153,7 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     f"(default: in reports of up to {MAX_FOR_BASELINE:,} requests).",
 )
 @click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
-@with_options(deviations.OPTIONS + scaling.OPTIONS + sweep.OPTIONS + validate.OPTIONS)
+@with_options(deviations.OPTIONS + scaling.OPTIONS)
 @click.pass_context
 def simulate(
     context: click.Context, /, given: TraceGiven, report: pathlib.Path | None, has_baseline: bool | None, **asked: Any
@@ -174,9 +174,6 @@ def simulate(
         need(*OF_REPORTS)  # said before minutes of simulating
     settings = context.obj()
     published = asked["published"] or settings.published
-    if asked["run"] is not None:
-        validate.show(asked["run"], asked["measured"], asked["catalog"], published, asked["within"])
-        return
     catalog = measured(asked["catalog"] or settings.catalog, published)
     asked |= defaults_of(settings, catalog, asked, is_own=given.is_topic)
     _require(asked, catalog.name)
@@ -191,9 +188,6 @@ def simulate(
     if setups[0].components is None:
         why = f"as no request of the trace needs a component that catalog {catalog.name!r} has the size of"
         refuse_given(context, ["budgets", "evictions", "overlaps"], why)
-    if asked["span"]:
-        sweep.show(setups, trace, asked["seeds"], asked["span"], asked["hold"])
-        return
     runs = _run(setups, trace, asked["seeds"])
     if has_baseline or (has_baseline is None and report is not None and len(trace) <= MAX_FOR_BASELINE):
         beside = baseline_of(next(iter(runs.values()))[0])
@@ -207,26 +201,15 @@ def simulate(
 
 def _refuse_without_effect(context: click.Context, asked: dict[str, Any]) -> None:
     """Raise click.UsageError for options that were given and have no effect in the mode that others ask for."""
-    if asked["run"] is not None:
-        others = [name for name in options_given(context) if name not in validate.EFFECTIVE]
-        refuse_given(context, others, "with --validate, which simulates a live run as that was set up")
-    elif asked["span"]:
-        refuse_given(context, ["report", "has_baseline"], "with --sweep, which prints fleets and writes no report")
-    else:
-        refuse_given(context, ["hold"], "without --sweep")
-    if asked["run"] is None:
-        refuse_given(context, ["within"], "without --validate")
-        if not asked["has_hops"]:
-            refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
-        if not asked["loads"]:
-            needing = ["load_cv", "resident", "preloaded", "beside_factor"]
-            refuse_given(context, needing, "with --no-load, by which changing variant takes no time")
+    if not asked["has_hops"]:
+        refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
+    if not asked["loads"]:
+        needing = ["load_cv", "resident", "preloaded", "beside_factor"]
+        refuse_given(context, needing, "with --no-load, by which changing variant takes no time")
 
 
 def _require(asked: dict[str, Any], catalog: str) -> None:
     """Raise click.UsageError with all that is missing."""
-    if asked["span"] and not asked["workers"]:
-        asked["workers"] = asked["span"][1]  # the setup's, until the sweep sets them
     options = {"policies": "--policy", "workers": "--workers", "slo": f"--slo ({NO_TARGET.format(catalog)})"}
     missing = [option for name, option in options.items() if not asked[name]]
     if missing:
@@ -235,8 +218,6 @@ def _require(asked: dict[str, Any], catalog: str) -> None:
         given = [option for name, option in scaling.NEEDING.items() if asked[name] not in (None, ())]
         if given:
             raise click.UsageError(f"{', '.join(given)}: needs a fleet that is scaled; give also --max-workers")
-    elif asked["span"]:
-        raise click.UsageError("--sweep finds a fleet of constant size: leave --max-workers out")
 
 
 def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[Ran]]":

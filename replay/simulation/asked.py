@@ -14,10 +14,9 @@ from replay.simulation.component_setup import ComponentSetup, budgets_of, check_
 from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measured_variation
 from replay.simulation.failures import read_failures
-from replay.simulation.results.validation import hop_latencies
 from replay.simulation.session import OVERPROVISION, with_overprovision
 from replay.simulation.setup import Residency, Setup, Timing, without_backlog_limits
-from replay.simulation.shipped_latencies import shipped_hop_latencies
+from replay.simulation.shipped_latencies import hop_latencies, shipped_hop_latencies
 from replay.simulation.truth import Truth, check_fits
 from replay.traces import Trace
 from schemas.errors import PochadeError

@@ -5,10 +5,11 @@ that belongs to a model and a machine.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, Quantiles, of_kinds
+from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, Quantiles, Slots, of_kinds
 from schemas.errors import PochadeError
 from streams.shipped import INFRA
 
@@ -36,3 +37,16 @@ def read() -> tuple[HopLatencies, Quantiles]:
     if not found.keys() <= set(KINDS) or any(len(slot[0]) != len(RANKS) for slot in found.values()):
         raise PochadeError(f"{FILE} has unknown times: {sorted(found)}; known are {', '.join(KINDS)}")
     return of_kinds(found), speed_ms
+
+
+def hop_latencies(report: Mapping[str, Any], *, by_time: bool = False) -> HopLatencies:
+    """Read the hop latencies of a live run's report: of the whole run, or by stretches of its time."""
+    measured = report["live"].get("hops_by_time" if by_time else "hops")
+    if measured is None:
+        raise PochadeError("the run's report has no times between processes: replay it again with this release")
+    paint_of = {variant: _slots(own) for variant, own in measured.get("paint_of", {}).items()}
+    return of_kinds({kind: _slots(measured.get(kind, ())) for kind in KINDS}, paint_of, measured["slot_ms"])
+
+
+def _slots(described: Sequence[Sequence[float]]) -> Slots:
+    return tuple(tuple(slot) for slot in described)

@@ -114,5 +114,5 @@ def test_an_interrupted_run_goes_on_and_publishes_nothing_twice(
     assert (figures["requests"], figures["completed"]) == (REQUESTS, REQUESTS)
     assert [len(slot) for slot in live["hops"]["arrive"]] == [len(RANKS)]
     assert len(report["demand_rps"]) * report["interval_s"] < PAUSE_S + 7  # the time between the two takes no time
-    checked = called(["simulate", "--validate", str(out), "--within", "1"])
+    checked = called(["bench", "validate", str(out), "--within", "1"])
     assert "p95 latency" in checked.output, checked.output

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from replay.bench.validation import AFTER_MS, setup_of
 from replay.load.record.folder import RunFolder, read_run
 from replay.reports import files
 from replay.reports.intervals import CONFIDENCE, reach
@@ -30,7 +31,6 @@ from replay.simulation.draws.hop_latencies import HopLatencies
 from replay.simulation.draws.run_times import measured_variation
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.results.figures import Figures, figures_of
-from replay.simulation.results.validation import AFTER_MS, setup_of
 from replay.simulation.run import Simulation
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write

@@ -15,8 +15,9 @@ from typing import Any, Final
 
 import pytest
 
+from replay.bench.validation import simulated
 from replay.load.record.folder import RunFolder, read_run
-from replay.simulation.results.validation import hop_latencies, simulated
+from replay.simulation.shipped_latencies import hop_latencies
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from schemas.messages import Heartbeat, Plan

@@ -23,15 +23,15 @@ from typing import NamedTuple
 
 import pytest
 
-from replay.load.record.folder import RunFolder, read_run
-from replay.load.speed import SpeedProbe
-from replay.simulation.results.validation import (
+from replay.bench.validation import (
     ComparedFigure,
     compare_figures,
-    hop_latencies,
     measured_elsewhere,
     simulated,
 )
+from replay.load.record.folder import RunFolder, read_run
+from replay.load.speed import SpeedProbe
+from replay.simulation.shipped_latencies import hop_latencies
 from replay.traces.shapes import Shape, shaped
 from replay.traces.writing import write
 from streams.catalogs import measured

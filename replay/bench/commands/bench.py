@@ -21,6 +21,7 @@ from replay.bench.commands.bench_peers import peers
 from replay.bench.commands.bench_reuse import reuse
 from replay.bench.commands.bench_scale import scale
 from replay.bench.commands.bench_trace import trace
+from replay.bench.commands.bench_validate import validate
 from replay.bench.commands.measuring import OUTPUT, measure
 from replay.commands.options import seed_option
 from schemas.errors import PochadeError
@@ -70,6 +71,7 @@ def bench() -> None:
       pochade bench genai2026 FOLDER
       pochade bench scale
       pochade bench trace phases -o phases.csv
+      pochade bench validate RUN
     """
 
 
@@ -88,6 +90,7 @@ bench.add_command(peers)
 bench.add_command(reuse)
 bench.add_command(scale)
 bench.add_command(trace)
+bench.add_command(validate)
 
 
 @bench.command()

@@ -34,15 +34,6 @@ class HopLatencies:
     judge: Slots = ()  # generated -> ended or routed again, the discriminator's own latency not counted
     plan: Slots = ()  # the planner has looked -> its plan is written
 
-    def scaled(self, factor: float) -> "HopLatencies":
-        """Return the latencies of a machine that takes `factor` times as long; values below 0 stay."""
-
-        def of(slots: Slots) -> Slots:
-            return tuple(tuple(round(ms * factor, 2) if ms > 0 else ms for ms in slot) for slot in slots)
-
-        kinds = {kind: of(getattr(self, kind)) for kind in KINDS}
-        return of_kinds(kinds, {name: of(own) for name, own in self.paint_of.items()}, self.slot_ms)
-
 
 NO_LATENCIES = HopLatencies()
 NO_VARIANTS: Mapping[str, Slots] = {}
@@ -54,12 +45,6 @@ def of_kinds(
 ) -> HopLatencies:
     """Build hop latencies from distributions by name; a hop without one takes no time."""
     return HopLatencies(slot_ms=width_ms, paint_of=paint_of, **{kind: kinds.get(kind, ()) for kind in KINDS})
-
-
-def speed_ratio(then_ms: Quantiles, now_ms: Quantiles) -> float:
-    """Return how many times longer a piece of work takes now, by medians; both are quantiles of its times at RANKS."""
-    middle = len(RANKS) // 2
-    return now_ms[middle] / then_ms[middle]
 
 
 def slot_ms(span_ms: float) -> float:

@@ -1,1 +1,1 @@
-"""The results of a simulated run: counts, figures, tables and validation."""
+"""The results of a simulated run: counts, figures and tables."""

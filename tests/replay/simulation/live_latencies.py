@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from replay.simulation.draws.hop_latencies import HopLatencies, Quantiles, speed_ratio
+from replay.bench.validation import scaled, speed_ratio
+from replay.simulation.draws.hop_latencies import HopLatencies, Quantiles
 from replay.simulation.shipped_latencies import SHIPPED, read
 
 
@@ -31,4 +32,4 @@ def shipped_hop_latencies_at(speed_ms: Quantiles) -> HopLatencies:
     Raises PochadeError: the file is missing or damaged.
     """
     hops, then_ms = read()
-    return hops.scaled(speed_ratio(then_ms, speed_ms))
+    return scaled(hops, speed_ratio(then_ms, speed_ms))

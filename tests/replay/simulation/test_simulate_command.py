@@ -96,7 +96,6 @@ def test_over_provisioning_goes_to_the_policies_that_know_it(trace: pathlib.Path
         (["--max-workers", "3", "--pool", "1"], "--max-workers must be at least 4"),
         (["--max-workers", "9", "--min-workers", "heavy"], "write VARIANT=NUMBER, such as heavy=2"),
         (["--max-workers", "9", "--min-workers", "hevay=2"], "did you mean 'heavy'"),
-        (["--max-workers", "9", "--sweep", "workers=1:3"], "leave --max-workers out"),
         (["--policy", "clipper-lihgt"], "did you mean 'clipper-light'"),
         (["--catalog", "nome"], "unknown catalog 'nome'"),
         (["--dispatch", "fifo"], "'fifo' is not one of"),
@@ -400,25 +399,9 @@ def said_by(*words: str) -> str:
     return " ".join(refused.output.split())
 
 
-def test_a_validation_refuses_what_it_does_not_obey(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    options = ["--policy", "joint", "--workers", "9", "--no-drop", "--report", str(tmp_path)]
-    said = said_by("--validate", str(tmp_path), str(trace), *options)
-    for option in ("TRACE", "--policy", "--workers", "--no-drop", "--report"):
-        assert option in said.split("have no effect")[0]
-    assert "have no effect with --validate, which simulates a live run as that was set up; leave them out" in said
-    assert "--sweep has no effect with --validate" in said_by("--validate", str(tmp_path), "--sweep", "workers=1:2")
-    obeyed = ["--measured", str(tmp_path), "--within", "0.2", "--catalog", "tiny", "--published", str(tmp_path)]
-    assert "no effect" not in CliRunner().invoke(main, ["simulate", "--validate", str(tmp_path), *obeyed]).output
-
-
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (["--sweep", "workers=1:2", "--report", "x"], "--report has no effect with --sweep, which prints fleets"),
-        (["--sweep", "workers=1:2", "--no-baseline"], "--no-baseline has no effect with --sweep"),
-        (["--sweep", "workers=1:2", "--within", "0.2"], "--within has no effect without --validate"),
-        (["--hold", "0.9"], "--hold has no effect without --sweep"),
-        (["--within", "0.2"], "--within has no effect without --validate"),
         (["--no-hops", "--measured", "x"], "--measured has no effect with --no-hops"),
         (["--no-load", "--load-cv", "0.5"], "--load-cv has no effect with --no-load"),
         (["--no-load", "--preload", "light", "--load-beside", "2"], "--preload, --load-beside have no effect"),
@@ -455,15 +438,6 @@ def test_over_provisioning_that_no_policy_has_is_refused(trace: pathlib.Path) ->
     refused = simulated(trace, "--overprovision", "1.3")
     assert refused.exit_code == 1
     assert "--overprovision has no effect on clipper-light, random-split" in " ".join(refused.output.split())
-
-
-def test_a_validation_of_a_run_that_is_not_there_names_the_path_and_what_makes_one(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for path in (tmp_path / "nope", tmp_path / "empty"):
-        refused = CliRunner().invoke(main, ["simulate", "--validate", str(path)])
-        assert refused.exit_code == 1
-        said = " ".join(refused.output.split())
-        assert f"no live run at {path}: make one with `pochade replay run TRACE ... --report DIR`" in said
 
 
 def test_reuse_is_told_of_policies_that_looked_latents_up_alone(trace: pathlib.Path) -> None:

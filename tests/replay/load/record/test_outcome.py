@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from planner.scaling.fleet import ScaleRules
+from replay.bench.validation import setup_of
 from replay.load.identity import Ids
 from replay.load.record.outcome import Facts, fault, lateness, outcome, policy_of
 from replay.load.record.request_records import request_records
 from replay.reports import files
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
-from replay.simulation.results.validation import setup_of
 from schemas.errors import PochadeError
 from schemas.messages import ScalePlan
 from streams.settings import Settings

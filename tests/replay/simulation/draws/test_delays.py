@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from replay.simulation.draws.delays import Delay
-from replay.simulation.draws.hop_latencies import HopLatencies, Slots, of_kinds, speed_ratio, whole
+from replay.simulation.draws.hop_latencies import HopLatencies, Slots, of_kinds, whole
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Simulation
@@ -58,18 +58,6 @@ def test_a_worker_that_rests_between_calls_serves_less() -> None:
         p95.append(figures_of(Simulation(setup, busy).run())["latency_s"]["p95"])
     assert p95[0] < 0.03
     assert p95[1] > 1
-
-
-def test_times_of_a_slower_machine_are_longer_by_its_ratio() -> None:
-    hops = of_kinds(
-        {"arrive": whole([(0.0, 10.0), (0.0, 20.0)]), "paint": whole([(0.0, -4.0)])}, {"light": always(8.0)}
-    )
-    rarely = (*[3.0] * 30, *[500.0] * 21)  # medians count, not what rare moments take
-    scaled = hops.scaled(speed_ratio((2.0,) * 51, rarely))
-    assert (scaled.arrive[0][0], scaled.arrive[0][50]) == (15.0, 30.0)
-    assert scaled.paint[0][25] == -4.0, "a call that is faster than its profile stays so"
-    assert scaled.paint_of["light"][0][25] == 12.0
-    assert hops.scaled(1.0) == hops
 
 
 def test_nothing_ends_twice_when_a_worker_dies_between_its_images_and_the_next_call() -> None:

@@ -1,48 +1,55 @@
-"""`pochade simulate --validate RUN`: a live run simulated again, beside what really happened."""
+"""`pochade bench validate RUN`: a live run simulated again, beside what really happened."""
 
 import pathlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from schemas.errors import PochadeError, Unknown
+from streams.commands.known_names import CatalogOption
 from streams.commands.options import FOLDER
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from rich.table import Table
 
-    from replay.simulation.results.validation import ComparedFigure
+    from replay.bench.validation import ComparedFigure
 
-SHARE = click.FloatRange(0, 1, min_open=True)
-OPTIONS = (
-    click.option(
-        "--validate",
-        "run",
-        type=FOLDER,
-        metavar="RUN",
-        help="Folder of a live run to simulate again, so that both can be compared.",
-    ),
-    click.option(
-        "--measured",
-        type=FOLDER,
-        metavar="RUN",
-        help="Folder of a live run whose times between processes are used (default: those that ship; for --validate "
-        "those of RUN itself). Another run's are scaled to RUN's machine where both ran with --speed-probe.",
-    ),
-    click.option(
-        "--within",
-        type=SHARE,
-        default=0.1,
-        show_default=True,
-        help="Relative difference of latencies that --validate accepts; the limits of other figures scale with it.",
-    ),
+
+@click.command()
+@click.argument("run", type=FOLDER)
+@click.option(
+    "--measured",
+    type=FOLDER,
+    metavar="RUN",
+    help="Folder of a live run whose times between processes are used (default: those of RUN itself), scaled to RUN's "
+    "machine where both ran with --speed-probe.",
 )
+@click.option(
+    "--catalog",
+    cls=CatalogOption,
+    metavar="NAME",
+    help="Catalog that the run was served with (default: the one that it names).",
+)
+@click.option(
+    "--within",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="Relative difference of latencies that is accepted; the limits of other figures scale with it.",
+)
+def validate(run: pathlib.Path, **asked: Any) -> None:
+    """Simulate a live run of `pochade replay run` again, and compare both.
 
-EFFECTIVE = {"run", "measured", "within", "catalog", "published"}  # parameters of `simulate` with --validate
+    \b
+    Examples:
+      pochade bench validate .pochade/replay/1122-0900
+      pochade bench validate busy --measured quiet --within 0.2
+    """
+    show(run, **asked)
 
 
-def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, published: str, within: float) -> None:
+def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None, within: float) -> None:
     """Simulate a live run and print both. `measured`: the run whose hop latencies are used (its own for None).
 
     Raises:
@@ -50,14 +57,9 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     """
     from rich.console import Console
 
+    from replay.bench.validation import TIMES, compare_figures, measured_elsewhere, simulated
     from replay.load.record.folder import read_run
-    from replay.simulation.results.validation import (
-        TIMES,
-        compare_figures,
-        hop_latencies,
-        measured_elsewhere,
-        simulated,
-    )
+    from replay.simulation.shipped_latencies import hop_latencies
     from streams import catalogs
 
     run = read_run(path)
@@ -67,7 +69,7 @@ def show(path: pathlib.Path, measured: pathlib.Path | None, catalog: str | None,
     setup, console = run.report["setup"], Console()
     policy, live = next(iter(run.report["policies"].items()))
     try:
-        served = catalogs.measured(catalog or setup["catalog"], published)
+        served = catalogs.measured(catalog or setup["catalog"])
     except Unknown as error:
         hint = "" if catalog else f"; the run's catalog was a file, {setup['catalog']}.toml: add --catalog FILE"
         raise PochadeError(f"{error}{hint}") from error

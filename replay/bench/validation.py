@@ -17,15 +17,15 @@ from planner.catalog.model import Catalog
 from planner.control.proposal import ALWAYS
 from planner.scaling.fleet import ScaleRules
 from planner.serving.admission.quotas import Quota
+from replay.bench.planning_times import TICK_MS, planning_times
 from replay.load.record.folder import RunFolder
 from replay.load.record.request_records import observed
-from replay.simulation.draws.hop_latencies import KINDS, HopLatencies, Slots, of_kinds, speed_ratio
-from replay.simulation.draws.planning_times import TICK_MS, planning_times
+from replay.simulation.draws.hop_latencies import KINDS, RANKS, HopLatencies, Quantiles, Slots, of_kinds
 from replay.simulation.overrides import requested_overrides
 from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.setup import FIXED, PlanningTime, Residency, Setup, Timing
-from schemas.errors import PochadeError
+from replay.simulation.shipped_latencies import hop_latencies
 
 LATENCY, VIOLATIONS, SHARES = 0.10, 0.03, 0.02  # relative, and of shares, by which live and simulated may differ. Ours
 TIMES = 20  # that a run is simulated
@@ -128,15 +128,6 @@ def _latency(rank: str, live: Figures, simulated: Sequence[Figures], limit: floa
     return ComparedFigure(f"{rank} latency", own, median, median / own - 1, limit, min(others), max(others))
 
 
-def hop_latencies(report: Mapping[str, Any], *, by_time: bool = False) -> HopLatencies:
-    """Read the hop latencies of a run's report: of the whole run, or by stretches of its time."""
-    measured = report["live"].get("hops_by_time" if by_time else "hops")
-    if measured is None:
-        raise PochadeError("the run's report has no times between processes: replay it again with this release")
-    paint_of = {variant: _slots(own) for variant, own in measured.get("paint_of", {}).items()}
-    return of_kinds({kind: _slots(measured.get(kind, ())) for kind in KINDS}, paint_of, measured["slot_ms"])
-
-
 def measured_elsewhere(there: Mapping[str, Any], here: Mapping[str, Any]) -> HopLatencies:
     """Read the hop latencies of the run of one report, scaled to the speed of the machine in another's.
 
@@ -144,8 +135,20 @@ def measured_elsewhere(there: Mapping[str, Any], here: Mapping[str, Any]) -> Hop
     """
     then_ms, now_ms = (tuple(report["live"].get("speed_ms", ())) for report in (there, here))
     hops = hop_latencies(there)
-    return hops.scaled(speed_ratio(then_ms, now_ms)) if then_ms and now_ms else hops
+    return scaled(hops, speed_ratio(then_ms, now_ms)) if then_ms and now_ms else hops
 
 
-def _slots(described: Sequence[Sequence[float]]) -> Slots:
-    return tuple(tuple(slot) for slot in described)
+def speed_ratio(then_ms: Quantiles, now_ms: Quantiles) -> float:
+    """Return how many times longer a piece of work takes now, by medians; both are quantiles of its times at RANKS."""
+    middle = len(RANKS) // 2
+    return now_ms[middle] / then_ms[middle]
+
+
+def scaled(hops: HopLatencies, factor: float) -> HopLatencies:
+    """Return the latencies of a machine that takes `factor` times as long; values below 0 stay."""
+
+    def of(slots: Slots) -> Slots:
+        return tuple(tuple(round(ms * factor, 2) if ms > 0 else ms for ms in slot) for slot in slots)
+
+    kinds = {kind: of(getattr(hops, kind)) for kind in KINDS}
+    return of_kinds(kinds, {name: of(own) for name, own in hops.paint_of.items()}, hops.slot_ms)

@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
+from replay.bench.planning_times import TICK_MS, over_ms, planning_times
 from replay.simulation.draws.hop_latencies import whole
-from replay.simulation.draws.planning_times import TICK_MS, over_ms, planning_times
 from replay.simulation.setup import PlanningTime
 
 PERIOD_MS = 5000.0

@@ -3,27 +3,31 @@ import pathlib
 from dataclasses import asdict, replace
 
 import pytest
+from click.testing import CliRunner
 
 from planner.catalog.model import Catalog
-from replay.commands import validate
-from replay.load.record.folder import RunFolder
-from replay.load.record.request_records import RequestRecord
-from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies, whole
-from replay.simulation.results import validation
-from replay.simulation.results.figures import Figures, figures_of
-from replay.simulation.results.validation import (
+from replay.bench import validation
+from replay.bench.commands import bench_validate
+from replay.bench.validation import (
     TIMES,
     compare_figures,
-    hop_latencies,
     measured_elsewhere,
+    scaled,
     setup_of,
     simulated,
+    speed_ratio,
 )
+from replay.load.record.folder import RunFolder
+from replay.load.record.request_records import RequestRecord
+from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies, of_kinds, whole
+from replay.simulation.results.figures import Figures, figures_of
 from replay.simulation.run import Simulation
 from replay.simulation.session import report_of
 from replay.simulation.setup import PlanningTime, Setup, Timing
+from replay.simulation.shipped_latencies import hop_latencies
 from replay.traces.trace import Overrides
 from schemas.errors import PochadeError
+from streams.cli import main
 from tests.builders import a_catalog
 from tests.replay.simulation.runs import arrivals, asking, timed
 
@@ -152,10 +156,31 @@ def test_a_run_whose_catalog_was_a_file_asks_for_the_file(
     report = dict(run.report) | {"setup": run.report["setup"] | {"catalog": "mine"}, "live": live}
     monkeypatch.setattr("replay.load.record.folder.read_run", lambda _: replace(run, report=report))
     with pytest.raises(PochadeError, match=r"was a file, mine\.toml: add --catalog FILE"):
-        validate.show(tmp_path, None, None, "", 0.1)
+        bench_validate.show(tmp_path, None, None, 0.1)
 
 
 def test_another_run_s_times_are_scaled_to_the_speed_of_this_run_s_machine() -> None:
     there = {"live": {"hops": asdict(SLOW), "speed_ms": [1.0] * 51}}
     assert measured_elsewhere(there, {"live": {"speed_ms": [3.0] * 51}}).rest[0][0] == 30.0
     assert measured_elsewhere(there, {"live": {"speed_ms": []}}) == SLOW
+
+
+def test_times_of_a_slower_machine_are_longer_by_its_ratio() -> None:
+    hops = of_kinds(
+        {"arrive": whole([(0.0, 10.0), (0.0, 20.0)]), "paint": whole([(0.0, -4.0)])}, {"light": ((8.0,) * 51,)}
+    )
+    rarely = (*[3.0] * 30, *[500.0] * 21)  # medians count, not what rare moments take
+    slower = scaled(hops, speed_ratio((2.0,) * 51, rarely))
+    assert (slower.arrive[0][0], slower.arrive[0][50]) == (15.0, 30.0)
+    assert slower.paint[0][25] == -4.0, "a call that is faster than its profile stays so"
+    assert slower.paint_of["light"][0][25] == 12.0
+    assert scaled(hops, 1.0) == hops
+
+
+def test_a_run_that_is_not_there_names_the_path_and_what_makes_one(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "nope", tmp_path / "empty"):
+        refused = CliRunner().invoke(main, ["bench", "validate", str(path)])
+        assert refused.exit_code == 1
+        said = " ".join(refused.output.split())
+        assert f"no live run at {path}: make one with `pochade replay run TRACE ... --report DIR`" in said
