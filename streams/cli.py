@@ -24,42 +24,55 @@ if TYPE_CHECKING:  # settings take 0.3 s to load, which --help need not wait for
 
 ENTRY_POINTS = "pochade.commands"
 
-SUMMARIES = {
-    "up": "Start the embedded broker, or check the configured cluster; create the topics.",
-    "down": "Stop the embedded broker; its data stays.",
-    "status": "Show whether the broker runs, and its address.",
-    "submit": "Send prompts as requests for images.",
-    "results": "List the results of requests.",
-    "explain": "Show the path of one request, and why it ended so.",
-    "watch": "Follow requests live until they have ended.",
-    "cancel": "Cancel a request that has not ended.",
-    "fetch": "Write the image of a request to a file.",
-    "put": "Store an image that requests begin with or follow.",
-    "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer, gateway, console.",
-    "plan": "Show, solve, pin or compare plans.",
-    "fleet": "Show which worker holds which model component in which tier.",
-    "components": "Publish bases, adapters and controls to where workers fetch them from.",
-    "scale": "Start and drain worker processes on this machine as the plan asks.",
-    "reuse": "Show, explain, clear and rebuild the index of latents that images begin from.",
-    "simulate": "Simulate policies on a trace of requests.",
-    "report": "Compare two reports, or draw the page of one.",
-    "replay": "Publish, inspect, record and generate traces; ask what another plan would have done.",
-    "topics": "List, create and check the topics.",
-    "dlq": "List, show and redrive dead letters.",
-    "keys": "Create, list and revoke API keys of the gateway's clients.",
-    "gc": "Delete old and orphaned images.",
-    "config": "Show where each setting comes from, and check all.",
-    "doctor": "Check the deployment, and say what to do about faults.",
-    "init": "Write a catalog for two models of your own: read, loaded, checked and timed.",
-    "try": "Generate images of prompts in this process, without Kafka.",
-    "demo": "Run the whole pipeline on this machine, with a report and a gallery.",
-    "audit": "Count requests that were lost or ended twice, and check every stored image.",
-    "chaos": "Inject faults into a deployment while it serves, then audit it.",
-    "train": "Train the tiny family and its learned parts, or one of them.",
-    "profile": "Measure time, memory and quality of each level of a catalog.",
-    "evaluate": "Measure models, classifiers and discriminators on fresh prompts.",
-    "bench": "Measure the pipeline against a baseline in the same run.",
-}
+GROUPS = {
+    "Requests": {
+        "submit": "Send prompts as requests for images.",
+        "watch": "Follow requests live until they have ended.",
+        "results": "List the results of requests.",
+        "explain": "Show the path of one request, and why it ended so.",
+        "fetch": "Write the image of a request to a file.",
+        "put": "Store an image that requests begin with or follow.",
+        "cancel": "Cancel a request that has not ended.",
+        "try": "Generate images of prompts in this process, without Kafka.",
+    },
+    "Operate": {
+        "demo": "Run the whole pipeline on this machine, with a report and a gallery.",
+        "up": "Start the embedded broker, or check the configured cluster; create the topics.",
+        "serve": "Run roles: classifier, router, worker, discriminator, ledger, planner, indexer, gateway, console.",
+        "ready": "Wait until a request would be served.",
+        "status": "Show whether the broker runs, and its address.",
+        "doctor": "Check the deployment, and say what to do about faults.",
+        "fleet": "Show which worker holds which model component in which tier.",
+        "scale": "Start and drain worker processes on this machine as the plan asks.",
+        "config": "Show where each setting comes from, and check all.",
+        "topics": "List, create and check the topics.",
+        "keys": "Create, list and revoke API keys of the gateway's clients.",
+        "components": "Publish bases, adapters and controls to where workers fetch them from.",
+        "reuse": "Show, explain, clear and rebuild the index of latents that images begin from.",
+        "dlq": "List, show and redrive dead letters.",
+        "audit": "Count requests that were lost or ended twice, and check every stored image.",
+        "gc": "Delete old and orphaned images.",
+        "down": "Stop the embedded broker; its data stays.",
+    },
+    "Plan and replay": {
+        "plan": "Show, solve, pin or compare plans.",
+        "simulate": "Simulate policies on a trace of requests.",
+        "replay": "Publish, inspect, record and generate traces; ask what another plan would have done.",
+        "report": "Compare two reports, or draw the page of one.",
+    },
+    "Models and judges": {
+        "init": "Write a catalog for two models of your own: read, loaded, checked and timed.",
+        "profile": "Measure time, memory and quality of each level of a catalog.",
+        "learn": "Learn a classifier and a discriminator for the levels of a catalog, from prompts and a scorer.",
+    },
+    "Laboratory": {
+        "train": "Train the tiny family and its learned parts, or one of them.",
+        "evaluate": "Measure models, classifiers and discriminators on fresh prompts.",
+        "bench": "Measure the pipeline against a baseline in the same run.",
+        "chaos": "Inject faults into a deployment while it serves, then audit it.",
+    },
+}  # heading of --help -> command -> what it does
+OTHERS = "Commands of other packages"
 
 
 class LazySettings:
@@ -97,8 +110,9 @@ class Commands(CommandGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Return the names of all commands, in the order of the help table, and unknown ones after these."""
-        known = list(SUMMARIES)
-        return sorted(_entry_points(), key=lambda name: (known.index(name) if name in known else len(known), name))
+        there = _entry_points()
+        known = [name for commands in GROUPS.values() for name in commands]
+        return [*(name for name in known if name in there), *sorted(there.keys() - set(known))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Load one command.
@@ -122,9 +136,13 @@ class Commands(CommandGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table of commands from `SUMMARIES`."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, SUMMARIES.get(name, "")) for name in self.list_commands(ctx)])
+        """Write a table of commands under each heading of `GROUPS`, and one of other packages' commands."""
+        names = self.list_commands(ctx)
+        others = dict.fromkeys(set(names).difference(*GROUPS.values()), "")
+        for heading, commands in (GROUPS | {OTHERS: others}).items():
+            if rows := [(name, says) for name, says in commands.items() if name in names]:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command line. A character that the output cannot encode is replaced; a full disk ends the run."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
     from streams.settings import Settings
 
 OUT = click.option(
-    "-o", "--output", type=FILE, required=True, help="File to write; a name that ends in .gz is compressed."
+    "--out", "output", type=FILE, required=True, help="File to write; a name that ends in .gz is compressed."
 )
 
 RATE_SHAPES = ("ramp", "burst", "steps")
@@ -55,7 +55,7 @@ def replay() -> None:
 
     \b
     Examples:
-      pochade replay save --from-topic --since 1h -o hour.jsonl.gz
+      pochade replay save --from-topic --since 1h --out hour.jsonl.gz
       pochade replay inspect hour.jsonl.gz
       pochade replay hour.jsonl.gz --prefix sandbox --speed 2
     """
@@ -99,8 +99,8 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
 
     \b
     Examples:
-      pochade replay save --from-topic --since 1h -o hour.jsonl.gz
-      pochade replay save arrivals.csv --scale 2 --limit 1000 -o doubled.csv
+      pochade replay save --from-topic --since 1h --out hour.jsonl.gz
+      pochade replay save arrivals.csv --scale 2 --limit 1000 --out doubled.csv
     """
     _write(given.open(load), output)
 
@@ -136,9 +136,9 @@ def make(context: click.Context, /, shape: str, output: pathlib.Path, **asked: A
 
     \b
     Examples:
-      pochade replay make --shape ramp --rate 40/m --rate 540/m --for 40m -o ramp.csv
-      pochade replay make --shape burst --rate 1 --rate 8 --every 2m --for 20m --seed 3 -o burst.csv
-      pochade replay make --shape counts hours.csv --to 4:32 -o 4to32.csv
+      pochade replay make --shape ramp --rate 40/m --rate 540/m --for 40m --out ramp.csv
+      pochade replay make --shape burst --rate 1 --rate 8 --every 2m --for 20m --seed 3 --out burst.csv
+      pochade replay make --shape counts hours.csv --to 4:32 --out 4to32.csv
     """
     if (shape == "counts") != (asked["counts"] is not None):
         raise click.UsageError("--shape counts takes a file COUNTS, the other shapes take none")

@@ -1,5 +1,6 @@
-"""`pochade doctor`: whether this deployment can serve, and what to do where it cannot."""
+"""`pochade doctor | ready`: whether this deployment can serve, what to do where it cannot; waiting until it does."""
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -7,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from streams.commands import listing
-from streams.commands.options import LISTED
+from streams.commands.options import LISTED, Ago
 
 if TYPE_CHECKING:
     from streams.settings import Settings
+
+POLL_S = 1.0  # between two looks of `ready`
 
 
 @click.command()
@@ -47,3 +50,38 @@ def doctor(load: "Callable[[], Settings]", output: str, *, models: bool) -> None
     click.echo(", ".join(f"{number} {verdict}" for verdict, number in count.items()), err=True)
     if count["fail"] or count["starting"]:
         raise SystemExit(1)
+
+
+@click.command()
+@click.option(
+    "--within", "within_ms", type=Ago(), default="5m", show_default=True, help="Longest time to wait, such as 90s."
+)
+@click.pass_obj
+def ready(load: "Callable[[], Settings]", within_ms: int) -> None:
+    """Wait until a request would be served: topics, a plan, a worker that has loaded its model, each role.
+
+    Says on stderr what is waited for, when that changes. Exit status 1 says that the time is over, after what is
+    missing and what to do about it.
+
+    \b
+    Examples:
+      pochade ready && pochade submit "a red heart" --wait
+      pochade ready --within 90s
+    """
+    from streams.operator.doctor import serving
+    from streams.operator.verdicts import Verdict
+
+    settings, begun, said = load(), time.monotonic(), ""
+    while True:
+        lacking = [each for each in serving(settings) if each.verdict in (Verdict.FAIL, Verdict.STARTING)]
+        took_s = time.monotonic() - begun
+        if not lacking:
+            click.echo(f"ready after {took_s:.0f} s: a request would be served")
+            return
+        if 1000 * took_s >= within_ms:
+            for check in lacking:
+                listing.show_check(check)
+            raise SystemExit(1)
+        if said != (said := ", ".join(each.name for each in lacking)):
+            click.echo(f"waiting for {said}", err=True)
+        time.sleep(POLL_S)

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("request_id", metavar="ID")
 @click.option(
-    "-o",
-    "--output",
+    "--out",
     "target",
     required=True,
     metavar="FILE",
@@ -44,9 +43,9 @@ def fetch(load: "Callable[[], Settings]", request_id: str, target: str, number: 
 
     \b
     Examples:
-      pochade fetch mine-1 -o heart.png
-      pochade fetch demo-0-0007 -o - | display
-      pochade fetch mine-2 --number 2 -o second.png
+      pochade fetch mine-1 --out heart.png
+      pochade fetch demo-0-0007 --out - | display
+      pochade fetch mine-2 --number 2 --out second.png
     """
     from streams.store.open import open_store
 

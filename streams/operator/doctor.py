@@ -84,6 +84,24 @@ def examine(settings: Settings, *, loads_models: bool = False) -> Iterator[Check
     yield from _traffic(settings, found)
 
 
+def serving(settings: Settings) -> list[Check]:
+    """Make the checks of what a request waits for: broker, topics, plan, workers, and a member of each role."""
+    made = [_checked("broker", lambda: _broker(settings), CONNECT)]
+    if made[0].verdict is Verdict.FAIL:
+        return made
+    found = cluster.topics(settings)
+    if missing := sorted({PLAN, FLEET, *READERS} - found.keys()):
+        return [*made, fail("topics", f"missing: {', '.join(missing)}", "pochade topics create (or `pochade up`)")]
+    fleet = _fleet(settings, found, now_ms(), made)
+    for topic, reads in READERS.items():
+        made.append(_checked(reads.group, partial(_there, settings, topic, reads.group, fleet), DESCRIBE, "roles"))
+    return made
+
+
+def _there(settings: Settings, topic: str, group: str, fleet: "Fleet") -> Check:
+    return checks.check_role(group, topic, attendance(settings, group, topic), fleet.readiness)
+
+
 def _checked(name: str, look: Callable[[], Check], do: str, row: str = "") -> Check:
     try:
         return look()

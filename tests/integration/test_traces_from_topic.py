@@ -88,7 +88,7 @@ def test_the_command_records_what_was_asked_and_says_where_nothing_was(
     deployment = ["--home", str(settings.home), "--set", f"kafka.prefix={settings.kafka.prefix}"]
     ask(producer, "a", "b", "c")
     reported = CliRunner().invoke(
-        main, [*deployment, "replay", "save", "--from-topic", "--since", "1h", "-o", str(out)]
+        main, [*deployment, "replay", "save", "--from-topic", "--since", "1h", "--out", str(out)]
     )
     assert reported.exit_code == 0, reported.output
     shown = CliRunner().invoke(main, ["replay", "inspect", str(out), "-o", "json"])

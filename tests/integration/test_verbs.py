@@ -175,7 +175,7 @@ def test_a_file_is_submitted_watched_and_fetched(pipeline: Pipeline, tmp_path: p
     assert watched.exit_code == 0
     assert {row["request_id"] for row in rows(watched) if row["kind"] == "ended"} == {first, second}
     target = tmp_path / "x.png"
-    assert pochade(pipeline.settings, "fetch", second, "-o", str(target)).exit_code == 0
+    assert pochade(pipeline.settings, "fetch", second, "--out", str(target)).exit_code == 0
     assert target.read_bytes()[:4] == b"\x89PNG"
     explained = pochade(pipeline.settings, "explain", second, "-o", "json")
     assert json.loads(explained.stdout)["prompt"] == "two cats"

@@ -70,7 +70,7 @@ def bench() -> None:
       pochade bench observing
       pochade bench genai2026 FOLDER
       pochade bench scale
-      pochade bench trace phases -o phases.csv
+      pochade bench trace phases --out phases.csv
       pochade bench validate RUN
     """
 

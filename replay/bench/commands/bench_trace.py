@@ -27,8 +27,8 @@ def trace(name: str, folder: pathlib.Path | None, redraw: int | None, limit: int
 
     \b
     Examples:
-      pochade bench trace phases -o phases.csv
-      pochade bench trace components --folder data/genai2026 -o genai.jsonl.gz
+      pochade bench trace phases --out phases.csv
+      pochade bench trace components --folder data/genai2026 --out genai.jsonl.gz
       pochade simulate genai.jsonl.gz --catalog genai2026 --policy clipper-heavy --workers 16 --speed 40
     """
     from replay.bench.papers.runs.arrivals import open_trace

@@ -54,7 +54,7 @@ def record_million(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) 
 
 def _reported(tree: Tree, case: Case, *more: str) -> dict[str, Any]:
     trace = tree.work / "trace.csv"
-    tree.pochade("replay", "make", *case.made, *more, "--seed", "7", "-o", str(trace))
+    tree.pochade("replay", "make", *case.made, *more, "--seed", "7", "--out", str(trace))
     return simulated(tree, trace, case.catalog, case.policies, case.workers, case.slo_s)
 
 

@@ -38,7 +38,7 @@ def test_inspect_shows_the_figures_and_writes_the_page(trace: pathlib.Path, tmp_
 def test_save_writes_what_the_options_made(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
     prompts, out = tmp_path / "prompts.txt", tmp_path / "out.jsonl.gz"
     prompts.write_text("a cat\na dog\n")
-    reported = called("save", trace, "--limit", "3", "--speed", "2", "--prompts", prompts, "-o", out)
+    reported = called("save", trace, "--limit", "3", "--speed", "2", "--prompts", prompts, "--out", out)
     assert reported.output == f"{out}: 3 requests over 0.05 s\n"
     assert [(row.arrival_ms, row.prompt) for row in read(out).rows()] == [(0, "a cat"), (25, "a dog"), (50, "a cat")]
 
@@ -46,7 +46,7 @@ def test_save_writes_what_the_options_made(trace: pathlib.Path, tmp_path: pathli
 def test_make_writes_the_same_bytes_for_the_same_options(tmp_path: pathlib.Path) -> None:
     options = ["--shape", "ramp", "--rate", "40/m", "--rate", "540/m", "--for", "10m"]
     for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
-        assert called("make", *options, "--seed", seed, "-o", tmp_path / name).exit_code == 0
+        assert called("make", *options, "--seed", seed, "--out", tmp_path / name).exit_code == 0
     a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
     assert a == b != c
     assert len(read(tmp_path / "a")) == pytest.approx(2900, rel=0.1)
@@ -55,13 +55,12 @@ def test_make_writes_the_same_bytes_for_the_same_options(tmp_path: pathlib.Path)
 def test_make_shapes_counts_as_the_papers(tmp_path: pathlib.Path) -> None:
     counts, out = tmp_path / "hours.csv", tmp_path / "out.csv"
     counts.write_text("hour,invocations\n" + "".join(f"{n},{100 + n % 24}\n" for n in range(100)))
-    assert called("make", "--shape", "counts", counts, "--to", "4:32", "-o", out).exit_code == 0
+    assert called("make", "--shape", "counts", counts, "--to", "4:32", "--out", out).exit_code == 0
     trace = read(out)
     assert 99_000 < trace.arrival_ms[-1] < 101_000
     assert len(trace) == pytest.approx(1760, rel=0.1)
-    assert (
-        called("make", "--shape", "counts", counts, "--interval", "6m", "--spacing", "even", "-o", out).exit_code == 0
-    )
+    done = called("make", "--shape", "counts", counts, "--interval", "6m", "--spacing", "even", "--out", out)
+    assert done.exit_code == 0
     assert len(read(out)) == sum(100 + n % 24 for n in range(100))
 
 
@@ -71,7 +70,7 @@ def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Pa
     reported = called("inspect", path)
     assert reported.exit_code == 1
     assert reported.output.startswith(f"error: {path}:2: arrivals must not fall: 1 after 5")
-    assert "1 skipped: falling" in called("save", path, "--lenient", "-o", tmp_path / "out").output
+    assert "1 skipped: falling" in called("save", path, "--lenient", "--out", tmp_path / "out").output
     assert len(read(tmp_path / "out")) == 1
 
 
@@ -89,10 +88,10 @@ def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Pa
         (["inspect", "x", "--model", "M1"], "'M1' is not THEIRS=OURS"),
         (["inspect", "x", "--scale", "0"], "is not in the range"),
         (["inspect", "x", "--order", "random"], "is not one of"),
-        (["make", "--shape", "counts", "-o", "x"], "takes a file COUNTS"),
-        (["make", "--shape", "ramp", "counts.csv", "-o", "x"], "the other shapes take none"),
-        (["make", "--shape", "ramp", "--to", "1:2", "-o", "x"], "--to and --interval shape counts"),
-        (["make", "--shape", "ramp", "--spacing", "exponential", "-o", "x"], "unknown spacing"),
+        (["make", "--shape", "counts", "--out", "x"], "takes a file COUNTS"),
+        (["make", "--shape", "ramp", "counts.csv", "--out", "x"], "the other shapes take none"),
+        (["make", "--shape", "ramp", "--to", "1:2", "--out", "x"], "--to and --interval shape counts"),
+        (["make", "--shape", "ramp", "--spacing", "exponential", "--out", "x"], "unknown spacing"),
     ],
 )
 def test_what_cannot_be_done_is_reported(arguments: list[str], fault: str) -> None:
@@ -108,7 +107,7 @@ FILES = {"counts": COUNTS, "arrivals": TIMED, "requests": REQUESTS}
 NO_COUNTS = "which has no counts to shape; --scale and --speed change the rate of any trace; leave"
 
 
-@pytest.mark.parametrize("verb", [["inspect"], ["save", "-o", "out.jsonl"], ["run", "--prefix", "sandbox"]])
+@pytest.mark.parametrize("verb", [["inspect"], ["save", "--out", "out.jsonl"], ["run", "--prefix", "sandbox"]])
 @pytest.mark.parametrize(
     ("form", "options", "fault"),
     [
@@ -153,7 +152,7 @@ def test_make_refuses_the_options_of_other_shapes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pathlib.Path("counts").write_text(COUNTS)
-    reported = called("make", "--shape", shape, *options, "-o", "out.csv")
+    reported = called("make", "--shape", shape, *options, "--out", "out.csv")
     assert reported.exit_code == 2, reported.output
     assert fault in " ".join(reported.output.split())
     assert not pathlib.Path("out.csv").exists()
@@ -178,7 +177,7 @@ def test_make_refuses_to_shape_a_trace_that_has_no_counts(tmp_path: pathlib.Path
     file = tmp_path / "arrivals.csv"
     file.write_text("arrival_ms\n0\n5\n")
     refused = CliRunner().invoke(
-        main, ["replay", "make", "--shape", "counts", str(file), "--to", "4:8", "-o", str(tmp_path / "x.csv")]
+        main, ["replay", "make", "--shape", "counts", str(file), "--to", "4:8", "--out", str(tmp_path / "x.csv")]
     )
     assert refused.exit_code == 2
     assert "has no counts: --shape counts needs a file of them" in refused.output

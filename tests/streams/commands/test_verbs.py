@@ -23,11 +23,13 @@ from streams.codec import schema_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import dead_letter
 from streams.codec.schema_topic import announcements
+from streams.commands import doctor as ready_command
 from streams.commands import opening
 from streams.kafka import topics as kafka_topics
 from streams.kafka.consumers import snapshot
-from streams.operator import cluster
+from streams.operator import cluster, doctor
 from streams.operator.cluster import Found
+from streams.operator.verdicts import fail, ok, starting
 from streams.settings import Settings
 from streams.store import open as stores
 from streams.store.port import MemoryImageStore, Stored, Unreadable
@@ -268,9 +270,9 @@ def test_the_image_of_a_request_is_fetched(deployment: Deployment, tmp_path: pat
     result = a_generated_result(deployment.store, image, request_id="r-1")
     deployment.add(RESULTS, record(result).value, "r-1")
     target = tmp_path / "new" / "x.png"
-    assert pochade("fetch", "r-1", "-o", str(target)).exit_code == 0
+    assert pochade("fetch", "r-1", "--out", str(target)).exit_code == 0
     assert target.read_bytes() == image
-    assert pochade("fetch", "r-1", "-o", "-").stdout_bytes == image
+    assert pochade("fetch", "r-1", "--out", "-").stdout_bytes == image
     assert [path.name for path in target.parent.iterdir()] == ["x.png"]
 
 
@@ -282,7 +284,7 @@ def test_an_image_of_a_result_that_just_came_is_fetched_as_soon_as_it_can_be_rea
     deployment.add(RESULTS, record(result).value, "r-1")
     get, answers = deployment.store.get, [Unreadable("has gone")] * 3
     monkeypatch.setattr(deployment.store, "get", lambda uri: _raised(answers.pop()) if answers else get(uri))
-    assert pochade("fetch", "r-1", "-o", str(tmp_path / "x.png")).exit_code == 0
+    assert pochade("fetch", "r-1", "--out", str(tmp_path / "x.png")).exit_code == 0
 
 
 def _raised(error: Exception) -> NoReturn:
@@ -296,7 +298,7 @@ def test_what_cannot_be_fetched_says_why(deployment: Deployment, tmp_path: pathl
         deployment.add(RESULTS, record(result).value, result.request_id)
     target = tmp_path / "x.png"
     for name, why in (("r-1", "ended as FAILED: because"), ("r-2", "has gone"), ("r-3", "no result of request 'r-3'")):
-        done = pochade("fetch", name, "-o", str(target))
+        done = pochade("fetch", name, "--out", str(target))
         assert (done.exit_code, why in done.stderr) == (1, True)
     assert not target.exists()
 
@@ -339,3 +341,23 @@ def test_gc_deletes_nothing_when_it_cannot_read_what_is_named(deployment: Deploy
     done = pochade("gc", "--orphans")
     assert (done.exit_code, "orphans cannot be recognised" in done.stderr) == (1, True)
     assert len(list(deployment.store.list(now_ms()))) == 1
+
+
+@pytest.mark.usefixtures("deployment")
+def test_ready_waits_until_nothing_is_lacking_and_says_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, loading = ok("plan", "version 1"), starting("workers", "one (light, loading)", "wait", "workers")
+    seen = iter([[fail("plan", "none was published", "start a planner"), loading], [plan, loading], [plan]])
+    monkeypatch.setattr(doctor, "serving", lambda _settings: next(seen))
+    monkeypatch.setattr(ready_command, "POLL_S", 0)
+    done = pochade("ready")
+    assert (done.exit_code, done.stderr) == (0, "waiting for plan, workers\nwaiting for workers\n")
+    assert done.stdout.startswith("ready after 0 s")
+
+
+@pytest.mark.usefixtures("deployment")
+def test_ready_that_waited_long_enough_says_what_to_do_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "serving", lambda _settings: [fail("plan", "none was published", "start a planner")])
+    done = pochade("ready", "--within", "0s")
+    assert done.exit_code == 1
+    assert "none was published" in done.stdout
+    assert "-> start a planner" in done.stdout

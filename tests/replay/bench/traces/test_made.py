@@ -24,7 +24,7 @@ def test_phases_change_hardness_and_not_demand() -> None:
 
 def test_a_made_trace_is_written_and_a_name_that_is_none_is_reported(tmp_path: pathlib.Path) -> None:
     out = tmp_path / "phases.csv"
-    done = CliRunner().invoke(main, ["bench", "trace", "phases", "--limit", "50", "-o", str(out)])
+    done = CliRunner().invoke(main, ["bench", "trace", "phases", "--limit", "50", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert len(read(out)) == 50
-    assert "did you mean 'phases'" in CliRunner().invoke(main, ["bench", "trace", "phase", "-o", "x"]).output
+    assert "did you mean 'phases'" in CliRunner().invoke(main, ["bench", "trace", "phase", "--out", "x"]).output
