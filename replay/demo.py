@@ -144,7 +144,7 @@ class Demo:
         store, audited = open_store(self.settings), audit(accepted, results)
         images, broken = demo_report.open_images(audited.results, store)
         built = demo_report.build(audited, images, broken, facts)
-        levels = list(load_catalog(self.settings.catalog, self.settings.published).variants)
+        levels = list(load_catalog(self.settings.catalog).variants)
         write(self.report_path, json.dumps(built, indent=2, ensure_ascii=False) + "\n")
         page = gallery.render(built, audited.results, store, levels, self._sources(audited.results, results, facts))
         write(self.gallery_path, page)

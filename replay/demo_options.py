@@ -61,7 +61,7 @@ def reuse_of(options: DemoOptions, settings: Settings) -> Reuse:
     """Return what a demo with these options shows of reuse. Raises PochadeError for a catalog that is none."""
     if options.policy not in BEGINS_WITH_REUSE:
         return Reuse.NONE
-    catalog = measured(options.catalog or settings.catalog, settings.published)
+    catalog = measured(options.catalog or settings.catalog)
     return Reuse.SHOWN if catalog.reuse_profile is not None else Reuse.UNMEASURED
 
 
@@ -99,7 +99,7 @@ def parameters_of(options: DemoOptions, due: Sequence[Due], settings: Settings) 
     if options.policy not in SWITCHES_STRATEGY:
         return None
     given = settings.planner.parameters
-    catalog = measured(options.catalog or settings.catalog, settings.published)
+    catalog = measured(options.catalog or settings.catalog)
     profile = catalog.reuse_profile
     chosen = {"guarded": 1.0} if profile is not None and profile.floors and profile.guard is not None else {}
     if len(due) > 1:

@@ -1,14 +1,11 @@
-"""Catalogs of models, their profiles, and the full files that their figures were published in.
+"""Catalogs of models, and their profiles.
 
 A catalog is one TOML file, shipped under `infra/catalogs` or the user's own. `pochade profile` writes its profile as
-two files. The files that DiffServe's and HADIS's authors published lie in a folder that the user names.
+two files.
 """
 
-import gzip
 import pathlib
 import zipfile
-import zlib
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,11 +23,9 @@ if TYPE_CHECKING:  # profiles are read where plans are made; what serves does wi
     from planner.catalog.profile import Profile
     from planner.catalog.prompt_table import PromptTable
 
-GZIP_MAGIC = b"\x1f\x8b"
 
-
-def load(name: str, published: str = "") -> Catalog:
-    """Load a shipped catalog by name, or a user's file; with the full files of the folder `published`, if given.
+def load(name: str) -> Catalog:
+    """Load a shipped catalog by name, or a user's file.
 
     Every catalog that a process plans or serves with is read here.
 
@@ -41,11 +36,7 @@ def load(name: str, published: str = "") -> Catalog:
     file = _profile_file(name)
     if file.is_file():
         catalog = replace(catalog, guarantees=guarantees_text.parse(_text(file), str(file)))
-    if not published:
-        return catalog
-    from planner.catalog.papers.published import with_published
-
-    return with_published(catalog, published_texts(pathlib.Path(published), catalog.published, name))
+    return catalog
 
 
 def check_engine(engine: str) -> None:
@@ -61,7 +52,7 @@ def check_names(settings: Settings) -> list[PochadeError]:
     wrong: list[PochadeError] = []
 
     def check_catalog() -> None:
-        catalog = measured(settings.catalog, settings.published)
+        catalog = measured(settings.catalog)
         if settings.worker.variant:
             catalog.level(settings.worker.variant)
 
@@ -76,7 +67,7 @@ def check_names(settings: Settings) -> list[PochadeError]:
     return wrong
 
 
-def measured(name: str, published: str = "") -> Catalog:
+def measured(name: str) -> Catalog:
     """The catalog of `load` with what its profile knows by hardness band and class, where it has one.
 
     Planner and simulator use it.
@@ -85,7 +76,7 @@ def measured(name: str, published: str = "") -> Catalog:
     """
     from planner.catalog.evidence.joining import check_compiled, with_profile
 
-    catalog, found = load(name, published), find_profile(name)
+    catalog, found = load(name), find_profile(name)
     if found:
         return with_profile(catalog, found.profile(), found.prompts())
     check_compiled(catalog, None)
@@ -198,32 +189,3 @@ def _quality_of(file: pathlib.Path) -> "dict[str, np.ndarray]":
 
     with np.load(file, allow_pickle=False) as arrays:
         return dict(arrays)
-
-
-def published_text(folder: pathlib.Path, name: str) -> tuple[str, str]:
-    """(text, file as messages call it) of FOLDER/name, or of FOLDER/name.gz where that is there instead.
-
-    Raises PochadeError: neither is there, or it is no text.
-    """
-    file = next((f for f in (folder / name, folder / f"{name}.gz") if f.is_file()), None)
-    if file is None:
-        there = ", ".join(sorted(f.name for f in folder.glob("*.csv*"))) if folder.is_dir() else "no such folder"
-        raise PochadeError(f"no {name} or {name}.gz in {folder}: there is {there or 'no CSV file'}")
-    try:
-        data = file.read_bytes()
-        return (gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data).decode("utf-8-sig"), str(file)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise PochadeError(f"{file} cannot be read as text, plain or gzip: {error}") from error
-
-
-def published_texts(folder: pathlib.Path, names: Mapping[str, str], catalog: str) -> dict[str, tuple[str, str]]:
-    """kind -> `published_text` of its file, for all that a catalog's `published` names.
-
-    Raises PochadeError, as for no name.
-    """
-    if not names:
-        raise PochadeError(
-            f"catalog {catalog!r} names no published files to take from {folder}: "
-            "leave --published and the setting `published` out, or name them under [published]"
-        )
-    return {kind: published_text(folder, name) for kind, name in names.items()}

@@ -403,7 +403,6 @@ class Settings(BaseSettings):
         ".pochade"
     )  # broker data, images, logs of this deployment
     catalog: str = "tiny"  # a name under infra/catalogs, or a file
-    published: File = ""  # folder of the full files that its figures were published in; "": those that it holds
     kafka: Kafka = Kafka()
     registry: Registry = Registry()
     schemas: Schemas = Schemas()

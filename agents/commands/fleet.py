@@ -34,7 +34,7 @@ def fleet(obj: LazySettings, output: str) -> None:
     from streams import catalogs
     from streams.visible import json_text, visible
 
-    live = observe_once(obj(), catalogs.measured(obj().catalog, obj().published))
+    live = observe_once(obj(), catalogs.measured(obj().catalog))
     found = fleet_report(live.observation, live.plan, live.out, live.devices)
     if output == "json":
         click.echo(json_text(found, indent=2))

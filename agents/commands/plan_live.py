@@ -31,7 +31,7 @@ def shadow(obj: LazySettings, policy: str, parameters: tuple[str, ...], save: Pa
     from streams import catalogs
 
     named(policy)  # an unknown policy is reported before anything is read
-    catalog = catalogs.measured(obj().catalog, obj().published)
+    catalog = catalogs.measured(obj().catalog)
     live = observe_once(obj(), catalog)
     if save is not None:
         write(live.observation, save)
@@ -73,7 +73,7 @@ def explain(
     from planner.policies import DEFAULT
     from streams import catalogs
 
-    catalog = catalogs.measured(obj().catalog, obj().published)
+    catalog = catalogs.measured(obj().catalog)
     given = numbers(parameters)
     if observation is not None:
         task = Task(policy or obj().planner.policy or DEFAULT, read(observation), catalog, {}, given)

@@ -23,7 +23,7 @@ def pin(obj: LazySettings, policy: str, parameters: tuple[str, ...]) -> None:
     from streams.commands.recording import recorded
     from streams.control.topic import await_answer, order
 
-    given, catalog = numbers(parameters), catalogs.measured(obj().catalog, obj().published)
+    given, catalog = numbers(parameters), catalogs.measured(obj().catalog)
     # a trial on an empty fleet: what is unknown, or no live role can do, is reported here, not in the planner's log
     tried = named(policy)(Observation(now_ms=now_ms(), demand_rps=0.0), catalog, {}, given)
     check_live(tried.reuse)

@@ -8,7 +8,7 @@ import click
 from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
 from streams.commands.known_names import CatalogOption, PolicyOption
-from streams.commands.options import FILE_IN, PUBLISHED, SHOWN
+from streams.commands.options import FILE_IN, SHOWN
 
 if TYPE_CHECKING:
     from planner.observation.observation import Observation
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Name of a shipped catalog, or a TOML file (default: the setting catalog).",
 )
-@PUBLISHED
 @click.option(
     "--slo",
     type=click.FloatRange(min=0),
@@ -64,7 +63,6 @@ def solve(
     demand: float | None,
     workers: int | None,
     catalog: str | None,
-    published: str | None,
     slo: float | None,
     overprovision: float | None,
     observation: Path | None,
@@ -77,7 +75,6 @@ def solve(
     Examples:
       pochade plan solve --policy diffserve --demand 24 --workers 16 --catalog diffserve-sdturbo --overprovision 1
       pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --slo 60 -o json
-      pochade plan solve --policy hadis --demand 2 --workers 16 --catalog hadis-l40s --published ../shared/data/profiles
       pochade plan solve --observation seen.json --workers 20
     """
     from agents.commands.plan_tables import print_json, print_report
@@ -87,7 +84,7 @@ def solve(
     from streams import catalogs
 
     name = policy or obj().planner.policy or DEFAULT
-    held = catalogs.measured(catalog or obj().catalog, published or obj().published)
+    held = catalogs.measured(catalog or obj().catalog)
     if lacking := catalogs.without_profile(held):
         click.echo(f"not installed: {lacking}", err=True)
     asked_s = held.slo_s if slo is None and observation is None else slo

@@ -158,7 +158,7 @@ def rebuild(obj: LazySettings, output: str) -> None:
     from streams.store.open import open_store
 
     settings = obj()
-    catalog = catalogs.load(settings.catalog, settings.published)
+    catalog = catalogs.load(settings.catalog)
     found = operating.rebuild(settings, catalog, open_store(settings), in_force(published(settings)))
     listing.show([found], ("results", "latents", "rows"), output)
 
@@ -173,7 +173,7 @@ def _cleared_stale(settings: Settings, *, dry_run: bool) -> list[dict[str, Any]]
 
     plans = published(settings).plans
     storage = plans[-1].reuse.storage if plans and plans[-1].reuse is not None else ReuseStorage()
-    variants = catalogs.load(settings.catalog, settings.published).variants.keys()
+    variants = catalogs.load(settings.catalog).variants.keys()
     stale = reuse_index.stale_latents(settings, variants, storage.ttl_s)
     reuse_index.clear_stale(settings, open_store(settings), stale, dry_run=dry_run)
     return [{"autoencoder": name, "latents": len(uris), "deleted": not dry_run} for name, uris in stale.items()]

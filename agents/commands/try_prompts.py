@@ -72,7 +72,7 @@ def try_prompts(
     settings = _settings(load(), catalog, engine, policy)
     named(settings.planner.policy or DEFAULT)
     check_engine(settings.worker.engine)
-    check_roles(settings, catalogs.load(settings.catalog, settings.published), frozenset({"worker", "discriminator"}))
+    check_roles(settings, catalogs.load(settings.catalog), frozenset({"worker", "discriminator"}))
     now, fields = now_ms(), fields_of(asked)
     try:
         requests = [request_of({**fields, "prompt": prompt}, now) for prompt in prompts]

@@ -63,8 +63,8 @@ class InProcess:
         `takes_virtual_time`: calls take the profiled time on the loop's clock (`virtual_time.run`), and draw cards.
         """
         self.settings, self._workers = settings, workers
-        self._catalog = catalog or catalogs.load(settings.catalog, settings.published)
-        self._measured = catalog or catalogs.measured(settings.catalog, settings.published)
+        self._catalog = catalog or catalogs.load(settings.catalog)
+        self._measured = catalog or catalogs.measured(settings.catalog)
         self.store = store or open_store(settings)
         self._judge, self._scorers, self._plan, self._faults = judge, scorers, plan, faults
         self._takes_virtual_time = takes_virtual_time

@@ -190,7 +190,7 @@ def assemble(settings: Settings, roles: frozenset[str], facts: "Facts | None" = 
             packages that these roles need are not installed.
     """
     check_settings(settings)
-    catalog = catalogs.load(settings.catalog, settings.published)
+    catalog = catalogs.load(settings.catalog)
     check_roles(settings, catalog, roles)
     logs.set_up(settings.logs, roles)
     check_properties(settings, roles)
@@ -317,7 +317,7 @@ def _planner(opening: Opening) -> Threaded:
     named(settings.planner.policy or DEFAULT)
     lease = KafkaLease(settings)
     opening.stack.callback(lease.close)
-    known = catalogs.measured(settings.catalog, settings.published)
+    known = catalogs.measured(settings.catalog)
     planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
     return Threaded(planner.run, planner.not_ready)
 

@@ -66,7 +66,6 @@ class Catalog:
     pair_rows: tuple[PairRow, ...] = ()  # measured settings of router and discriminator
     reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)  # variant -> begun from a stored image
     reuse_profile: ReuseProfile | None = None  # how often and how far images begin from stored ones; None: never
-    published: dict[str, str] = field(default_factory=dict)  # kind of file -> its name, where more was published
     measured: Measured | None = None  # by hardness band and class; None: not known apart
     on_request: dict[str, Variant] = field(default_factory=dict)  # that are no levels: requests name what they honour
     guarantees: tuple[Guarantee, ...] = ()  # of its profile; (): nothing is promised

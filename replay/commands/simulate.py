@@ -18,7 +18,7 @@ from replay.commands.trace_options import (
 )
 from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import CatalogOption, PolicyOption
-from streams.commands.options import FILE, FOLDER, PUBLISHED
+from streams.commands.options import FILE, FOLDER
 from streams.extras import OF_REPORTS, need
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
@@ -55,7 +55,6 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     metavar="NAME",
     help="Catalog of the variants and their profile (default: the setting catalog).",
 )
-@PUBLISHED
 @click.option(
     "--slo",
     type=POSITIVE,
@@ -173,8 +172,7 @@ def simulate(
     if report is not None:
         need(*OF_REPORTS)  # said before minutes of simulating
     settings = context.obj()
-    published = asked["published"] or settings.published
-    catalog = measured(asked["catalog"] or settings.catalog, published)
+    catalog = measured(asked["catalog"] or settings.catalog)
     asked |= defaults_of(settings, catalog, asked, is_own=given.is_topic)
     _require(asked, catalog.name)
     setups = setups_of(settings, catalog, asked)

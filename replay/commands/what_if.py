@@ -54,7 +54,7 @@ def what_if(
     from streams.control.topic import plan_of_version
 
     settings = load()
-    target_s = slo_s or settings.planner.slo_s or load_catalog(settings.catalog, settings.published).slo_s
+    target_s = slo_s or settings.planner.slo_s or load_catalog(settings.catalog).slo_s
     if not target_s:
         raise click.UsageError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")
     plan = plan_of_version(settings, int(named)) if named.isdigit() else read_plan(Path(named))

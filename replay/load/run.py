@@ -37,7 +37,7 @@ class LiveRun:
         self.settings = deployment_of(settings, options)
         self.folder = options.report or self.settings.home / "replay" / options.name
         self.ids = Ids(options.name, digest(trace), len(trace))
-        self._catalog = measured(self.settings.catalog, self.settings.published)
+        self._catalog = measured(self.settings.catalog)
         self._slo_ms = slo_ms(self.settings, self._catalog)
         self._options, self._trace, self._teller = options, trace, teller
         self._scale = scale_rules_of(self.settings)

@@ -31,7 +31,7 @@ RUN_PROGRAM: Final = "replay.local.forked:run_program"  # a fork server's target
 
 def modules_of(settings: Settings) -> list[str]:
     """Return what the roles of a deployment import before they can load a model."""
-    catalog = catalogs.load(settings.catalog, settings.published)
+    catalog = catalogs.load(settings.catalog)
     engines = engine_modules(settings, catalog)
     learned = [each for each in catalog.classifiers.values() if each.engine == "learned"]
     has_family = any(classifier_kind(each.folder) == "family" for each in learned)

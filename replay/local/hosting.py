@@ -57,7 +57,7 @@ class LocalDeployment:
 
     def start(self, stack: ExitStack) -> None:
         """Start everything and wait until requests can be served. Raises PochadeError with what failed to start."""
-        catalog = catalogs.load(self.settings.catalog, self.settings.published)
+        catalog = catalogs.load(self.settings.catalog)
         check_roles(self.settings, catalog, ("classifier", "discriminator", "worker"))
         start_broker(self.settings, stack, self._teller)
         self.owns_vectors = start_vectors(self.settings, stack, self._teller)

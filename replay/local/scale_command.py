@@ -60,7 +60,7 @@ class Starter:
 
 def modules_of(settings: Settings) -> list[str]:
     """Return what a worker of this deployment imports before it can load a model."""
-    return [*MODULES, *engine_modules(settings, catalogs.load(settings.catalog, settings.published))]
+    return [*MODULES, *engine_modules(settings, catalogs.load(settings.catalog))]
 
 
 def show(state: SupplyState) -> None:

@@ -45,7 +45,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         PochadeError: no policy, or an option that is not what it must be.
     """
     names = _policies(asked["policies"])
-    truth = true_catalog(catalog, asked["true_catalog"], asked["truth"], asked["published"] or settings.published)
+    truth = true_catalog(catalog, asked["true_catalog"], asked["truth"])
     if truth is not None and asked["is_recorded"]:
         raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth and --truth-catalog out")
     hops = _hop_latencies(asked)
@@ -115,14 +115,14 @@ def _timing(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], hops
     return timing
 
 
-def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str], published: str = "") -> Catalog | None:
+def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str]) -> Catalog | None:
     """Return the catalog of outcomes, by this name or file and with these aspects; None if neither is given.
 
     Raises Unknown, PochadeError.
     """
     if not name and not aspects:
         return None
-    true = Truth.parse(aspects).of(measured(name, published) if name else catalog)
+    true = Truth.parse(aspects).of(measured(name) if name else catalog)
     check_fits(catalog, true)
     return true
 

@@ -22,12 +22,6 @@ def output_option(help: str, *formats: str) -> Callable[[F], F]:
 
 
 LISTED = output_option("Output format: a table, one JSON array, or one JSON object per line.", "table", "json", "jsonl")
-PUBLISHED = click.option(
-    "--published",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="FOLDER",
-    help="Folder with the full files that the catalog's figures were published in (default: the setting published).",
-)
 SHOWN = output_option("Output format: a table, or one JSON document.", "table", "json")
 STREAMED = output_option("Output format: a table, or one JSON object per line.", "table", "jsonl")
 

@@ -122,7 +122,7 @@ def _settings(settings: Settings) -> Check:
 
 
 def _models(settings: Settings) -> Check:
-    catalog = load(settings.catalog, settings.published)
+    catalog = load(settings.catalog)
     named = {name: each.loading.device for name, each in catalog.served.items()}
     on_one = [name for name, device in named.items() if ":" in device and not settings.worker.device]
     return checks.check_models(missing_models(catalog, settings.worker.engine), settings.catalog, on_one)
@@ -130,7 +130,7 @@ def _models(settings: Settings) -> Check:
 
 def _loaded(settings: Settings) -> Iterator[Check]:
     """Load each model as a worker does, which tries what the catalog says of it; one after the other."""
-    for name, variant in load(settings.catalog, settings.published).served.items():
+    for name, variant in load(settings.catalog).served.items():
         engine = settings.worker.engine or variant.engine
         try:
             ENGINES.load(engine)(variant, settings.worker.threads, None).close()
@@ -145,7 +145,7 @@ def _judged(settings: Settings) -> Iterator[Check]:
     import numpy as np
 
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    named = load(settings.catalog, settings.published).discriminators.values()
+    named = load(settings.catalog).discriminators.values()
     judges = [each for judge in named for each in (judge, clip_of_floor(judge)) if each is not None]
     for judge in judges:
         name = judge.name
@@ -164,7 +164,7 @@ def _judged(settings: Settings) -> Iterator[Check]:
 
 
 def _quality(settings: Settings) -> Check:
-    catalog = load(settings.catalog, settings.published)
+    catalog = load(settings.catalog)
     unknown = [name for name, variant in catalog.variants.items() if variant.quality is None and not catalog.curves]
     return checks.check_quality(list(catalog.variants), unknown, settings.catalog)
 
@@ -380,7 +380,7 @@ def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[C
         return
 
     def stale() -> Check:
-        variants = load(settings.catalog, settings.published).variants.keys()
+        variants = load(settings.catalog).variants.keys()
         latents = reuse_index.stale_latents(settings, variants, plan.storage.ttl_s, READ_S)
         return reuse_checks.check_stale_rows(latents)
 

@@ -63,7 +63,6 @@ class CatalogFile:
     indifference: float = 0.0
     reuse: dict[str, tuple[Start, ...]] = field(default_factory=dict)
     reuse_profile: ReuseProfile | None = None
-    published: dict[str, str] = field(default_factory=dict)
     bases: dict[str, Component] = field(default_factory=dict)
     adapters: dict[str, Component] = field(default_factory=dict)
     controls: dict[str, Component] = field(default_factory=dict)
@@ -103,7 +102,6 @@ def parse(text: str, name: str) -> Catalog:
         pair_rows=tuple(row for cascade in file.cascades for row in cascade.settings),
         reuse=file.reuse,
         reuse_profile=file.reuse_profile,
-        published=file.published,
     )
 
 

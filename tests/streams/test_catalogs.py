@@ -1,16 +1,12 @@
 """Catalogs, their profiles and published files are found by name or by file, and what is missing is named."""
 
-import gzip
 import json
 import pathlib
-from collections.abc import Callable
 
 import pytest
 
-from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
 from streams import catalogs
-from streams.catalogs import published_text, published_texts
 from tests.paths import CATALOGS
 
 
@@ -79,33 +75,6 @@ def test_a_catalog_of_the_users_is_read_from_its_file(tmp_path: pathlib.Path) ->
     assert catalogs.load(str(own)).variants == catalogs.load("profile").variants
 
 
-@pytest.mark.parametrize("load", [catalogs.load, catalogs.measured])
-def test_the_full_files_of_a_folder_replace_what_was_re_typed_of_them(
-    load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / "diffserve_discriminator_sdturbo.csv.gz").write_bytes(gzip.compress(b"0.5\n" * 8))
-    (tmp_path / "diffserve_runtimes_sdturbo.csv").write_text(
-        "Model,Accel,batchsize,avg_runtime\nsdturbo,ampere,1,11\nsdv15,ampere,1,99\n"
-    )
-    catalog = load("diffserve-sdturbo", str(tmp_path))
-    assert {name: variant.latency_ms for name, variant in catalog.variants.items()} == {
-        "sd-turbo": {1: 11}, "sd15": {1: 99},
-    }  # fmt: skip
-    assert dict(catalog.discriminator("efficientnet").deferral)[0.505] == 1
-    assert load("diffserve-sdturbo", "").level("sd-turbo").latency_ms[1] == 100
-
-
-@pytest.mark.parametrize("load", [catalogs.load, catalogs.measured])
-def test_a_folder_without_the_files_or_a_catalog_without_any_is_reported(
-    load: Callable[[str, str], Catalog], tmp_path: pathlib.Path
-) -> None:
-    (tmp_path / "other.csv").write_text("x\n")
-    with pytest.raises(PochadeError, match=r"no diffserve_runtimes_sdturbo\.csv or .*: there is other\.csv"):
-        load("diffserve-sdturbo", str(tmp_path))
-    with pytest.raises(PochadeError, match="catalog 'tiny' names no published files"):
-        load("tiny", str(tmp_path))
-
-
 def test_an_unknown_name_lists_the_shipped_ones() -> None:
     with pytest.raises(Unknown, match=r"profile.*tiny.*did you mean 'tiny'"):
         catalogs.load("tinny")
@@ -159,30 +128,3 @@ def test_a_profile_that_cannot_be_read_is_named(tmp_path: pathlib.Path, name: st
 def test_an_unknown_catalog_lists_the_shipped_ones() -> None:
     with pytest.raises(Unknown, match="tiny"):
         catalogs.find_profile("tinny")
-
-
-def test_a_file_is_read_plain_or_gzip(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a.csv").write_text("x\n")
-    (tmp_path / "b.csv.gz").write_bytes(gzip.compress("ü\n".encode("utf-8-sig")))
-    assert published_text(tmp_path, "a.csv") == ("x\n", str(tmp_path / "a.csv"))
-    assert published_texts(tmp_path, {"of": "b.csv"}, "mine") == {"of": ("ü\n", str(tmp_path / "b.csv.gz"))}
-
-
-def test_a_missing_file_is_named_with_what_is_there(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a.csv").write_text("x\n")
-    with pytest.raises(PochadeError, match=r"no b\.csv or b\.csv\.gz in .*: there is a\.csv"):
-        published_text(tmp_path, "b.csv")
-    with pytest.raises(PochadeError, match="no such folder"):
-        published_text(tmp_path / "nowhere", "b.csv")
-
-
-def test_a_catalog_that_names_no_files_is_reported_rather_than_left_as_it_is(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(PochadeError, match=r"catalog 'mine' names no published files to take from .*\[published\]"):
-        published_texts(tmp_path, {}, "mine")
-
-
-@pytest.mark.parametrize("data", [b"\xff\xfe\xfa", b"\x1f\x8b broken"])
-def test_a_file_that_is_no_text_is_named(tmp_path: pathlib.Path, data: bytes) -> None:
-    (tmp_path / "a.csv").write_bytes(data)
-    with pytest.raises(PochadeError, match=r"a\.csv cannot be read as text"):
-        published_text(tmp_path, "a.csv")

@@ -41,7 +41,7 @@ def run(settings: Settings, effort: Effort, progress: Progress, compare: Compare
 
     Raises PochadeError: a store is away, the seed is the one that the floors were measured with, or a request failed.
     """
-    catalog = measured(settings.catalog, settings.published)
+    catalog = measured(settings.catalog)
     _check_seed(settings, catalog, effort)
     guarded, costliest = guarded_route(catalog), costliest_route(catalog)
     report: dict[str, Any] = {"store": settings.vectors.url, "level": None, "floors": [], "note": ""}

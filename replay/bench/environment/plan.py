@@ -16,7 +16,7 @@ from streams.settings import Settings
 
 def catalog_of(settings: Settings) -> Catalog:
     """The catalog that the settings name."""
-    return load(settings.catalog, settings.published)
+    return load(settings.catalog)
 
 
 def publish(

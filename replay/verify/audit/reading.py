@@ -58,7 +58,7 @@ def audit(
     Raises:
         PochadeError: a topic or the catalog cannot be read, or the store is away.
     """
-    committed, catalog = dict(_committed(settings)), catalogs.load(settings.catalog, settings.published)
+    committed, catalog = dict(_committed(settings)), catalogs.load(settings.catalog)
     tally = TopicFigures(
         committed, asked, since_ms, until_ms, has_all_sources=has_all_sources, catalog=catalog,
         deleted=deletions.find(settings),

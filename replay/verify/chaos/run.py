@@ -182,7 +182,7 @@ class ChaosRun:
         acknowledged = Acknowledged(self.settings.home / "acknowledged.jsonl")
         stack.callback(acknowledged.close)
         world = World(self._hosted, client, producer, self._cluster, self._remote, acknowledged)
-        world.start(stack, sorted(measured(self.settings.catalog, self.settings.published).variants))
+        world.start(stack, sorted(measured(self.settings.catalog).variants))
         world.serving = self._hosted.ready.serving
         self._hosted.warm_up(client, f"warm-up-{self._name}", self._options.seed)
         return client, world

@@ -20,7 +20,6 @@ from planner.policies import POLICIES
 from streams import catalogs, shipped
 from streams.settings import load
 from tests.builders import NOW_MS
-from tests.paths import PUBLISHED
 
 measured = functools.cache(catalogs.measured)
 
@@ -71,27 +70,6 @@ def test_without_an_slo_the_one_of_the_catalogs_source_is_asked_for() -> None:
     assert found["expected"]["fid"] == -found["expected"]["quality"]
     assert solve_task(*asked, "--demand", "32")["cascades"][0]["threshold"] == 0.115
     assert solve_task(*asked, "--demand", "24", "--slo", "0")["cascades"][0]["threshold"] > 0.23
-
-
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"the published files are not here: {PUBLISHED}")
-def test_with_the_full_published_files_the_published_plans_come_out_too() -> None:
-    asked = ("--policy", "diffserve", "--catalog", "diffserve-sdturbo", "--workers", "16", "--overprovision", "1")
-    full = solve_task(*asked, "--demand", "24", "--published", str(PUBLISHED))
-    assert (full["allocation"], full["batch"]) == ({"sd-turbo": 2, "sd15": 14}, {"sd-turbo": 16, "sd15": 4})
-    assert [cascade["threshold"] for cascade in full["cascades"]] == [0.23]
-    assert solve_task(*asked, "--demand", "32", "--published", str(PUBLISHED))["cascades"][0]["threshold"] == 0.115
-    asked = ("--policy", "hadis", "--catalog", "hadis-l40s", "--workers", "16", "--published", str(PUBLISHED))
-    assert solve_task(*asked, "--demand", "0.5", "--slo", "60")["expected"]["fid"] == pytest.approx(19.29)
-
-
-def test_the_folder_of_published_files_is_an_option_or_a_setting(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = ("solve", "--demand", "1", "--workers", "2", "--catalog", "diffserve-sdxs")
-    reported = r"no diffserve_runtimes_sdxs.csv or diffserve_runtimes_sdxs.csv.gz in"
-    assert reported in str(run(*asked, "--published", str(tmp_path)).exception)
-    monkeypatch.setenv("POCHADE_PUBLISHED", str(tmp_path))
-    assert reported in str(run(*asked).exception)
 
 
 def test_cascades_are_reported_with_from_to_and_threshold() -> None:

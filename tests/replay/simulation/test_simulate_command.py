@@ -19,7 +19,6 @@ from schemas.messages import GenerateOptions
 from streams.catalogs import measured
 from streams.cli import main
 from streams.settings import Settings
-from tests.paths import PUBLISHED
 
 OPTIONS = ["--policy", "clipper-light,random-split", "--workers", "3", "--catalog", "profile", "--slo", "1"]
 
@@ -139,30 +138,6 @@ def test_a_truth_changes_what_happens_and_is_named_in_the_report(trace: pathlib.
     found = json.loads((tmp_path / "report.json").read_text())
     assert found["policies"]["clipper-light"]["latency_s"]["p50"] >= 0.5  # 0.1 s is profiled
     assert found["setup"]["truth"] == "diffserve-sdturbo, but time.sd-turbo=5"
-
-
-def test_the_full_published_files_of_a_folder_are_simulated_with(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "diffserve_discriminator_sdturbo.csv").write_text("0.5\n" * 8)
-    (tmp_path / "diffserve_runtimes_sdturbo.csv").write_text(
-        "Model,Accel,batchsize,avg_runtime\nsdturbo,ampere,1,11\nsdv15,ampere,1,99\n"
-    )
-    asked = ["--catalog", "diffserve-sdturbo", "--published", str(tmp_path), "--report", str(tmp_path)]
-    reported = simulated(trace, *asked)
-    assert reported.exit_code == 0, reported.output
-    p50_s = json.loads((tmp_path / "report.json").read_text())["policies"]["clipper-light"]["latency_s"]["p50"]
-    assert 0.011 <= p50_s < 0.1  # 0.1 s is the shipped one
-
-
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"the published files are not here: {PUBLISHED}")
-def test_the_full_published_files_make_the_figures_that_the_re_typed_ones_make(
-    trace: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    asked = ["--catalog", "diffserve-sdturbo", "--policy", "diffserve", "--workers", "16", "--slo", "5"]
-    figures = []
-    for folder, options in (("own", []), ("full", ["--published", str(PUBLISHED)])):
-        assert simulated(trace, *asked, *options, "--report", str(tmp_path / folder)).exit_code == 0
-        figures.append(json.loads((tmp_path / folder / "report.json").read_text())["policies"])
-    assert figures[0] == figures[1]
 
 
 def test_workers_that_fail_are_read_from_a_file(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:

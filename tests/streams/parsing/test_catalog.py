@@ -176,12 +176,6 @@ def test_reuse_is_of_a_variant_s_own_steps() -> None:
         parse(PROFILE + "\n[reuse]\nhevy = [[5, 0.8]]\n", "profile")
 
 
-def test_the_published_files_are_named_by_kind() -> None:
-    assert parse(PROFILE + '\n[published]\nruntimes = "r.csv"\n', "profile").published == {"runtimes": "r.csv"}
-    with pytest.raises(InvalidCatalog, match=r"published\.runtimes must be a text"):
-        parse(PROFILE + "\n[published]\nruntimes = 1\n", "profile")
-
-
 def test_a_component_with_a_count_stands_for_so_many_alike_in_the_lists_of_variants_too() -> None:
     catalog = parse(
         PROFILE.replace("[variants.light]", '[variants.light]\nbases = ["one", "many"]', 1)

@@ -1,7 +1,7 @@
-"""Parses the files that DiffServe's and HADIS's authors published; `streams` finds and opens them.
+"""Reads the files that DiffServe's and HADIS's authors published, to hold the re-typed figures of catalogs to them.
 
-`with_published` is a catalog with the full files instead of the figures re-typed from them. What is wrong in a file is
-reported with file and line.
+`published_catalog` is a catalog with the full files instead of the figures re-typed from them. What is wrong in a file
+is reported with file and line.
 
 DiffServe's are profiles whose scores are P(fake) there and confidences, 1 - P(fake), here: `runtimes`, `deferral`,
 `confidences`, `discriminator`. HADIS's are of its L40S testbed: `hybrid_configs`, `scores`. Source:
@@ -9,8 +9,11 @@ planner/policies/SOURCES.md 3.4 and 4.
 """
 
 import csv
+import gzip
 import io
 import math
+import pathlib
+import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,12 +23,54 @@ from planner.catalog.curves import PairRow
 from planner.catalog.entries import Curve, DeferralPoint
 from planner.catalog.model import Catalog
 from schemas.errors import PochadeError, Unknown
+from streams.catalogs import load
 
 LIGHT, HEAVY = "sdturbo", "sdv15"  # what DiffServe's files call the two models of any cascade
 IMAGES: Final = 4  # a prompt
 NEVER_MS: Final = 100_000.0  # stands for a batch that does not fit
 STEP: Final = 0.005  # between the thresholds of the published table
 ACCELERATOR: Final = "ampere"  # the rows of the A100; those of the others are copies of them
+
+
+FILES: Final[dict[str, dict[str, str]]] = {  # catalog -> kind of file -> its name
+    "diffserve-sdturbo": {
+        "runtimes": "diffserve_runtimes_sdturbo.csv",
+        "discriminator": "diffserve_discriminator_sdturbo.csv",
+    },
+    "diffserve-sdxs": {"runtimes": "diffserve_runtimes_sdxs.csv", "discriminator": "diffserve_discriminator_sdxs.csv"},
+    "diffserve-sdxlltn": {
+        "runtimes": "diffserve_runtimes_sdxlltn.csv",
+        "discriminator": "diffserve_discriminator_sdxs.csv",  # the third cascade's are the second's (SOURCES.md 3.5)
+    },
+    "hadis-l40s": {"hybrid_configs": "hadis_hybrid_configs.csv"},
+}
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+def published_catalog(name: str, folder: pathlib.Path) -> Catalog:
+    """The shipped catalog of this name with the full files of the folder.
+
+    Raises Unknown for a catalog without any, PochadeError for a file that is missing or damaged.
+    """
+    if name not in FILES:
+        raise Unknown("catalog of published figures", name, FILES)
+    return with_published(load(name), {kind: published_text(folder, file) for kind, file in FILES[name].items()})
+
+
+def published_text(folder: pathlib.Path, name: str) -> tuple[str, str]:
+    """(text, file as messages call it) of FOLDER/name, or of FOLDER/name.gz where that is there instead.
+
+    Raises PochadeError: neither is there, or it is no text.
+    """
+    file = next((f for f in (folder / name, folder / f"{name}.gz") if f.is_file()), None)
+    if file is None:
+        there = ", ".join(sorted(f.name for f in folder.glob("*.csv*"))) if folder.is_dir() else "no such folder"
+        raise PochadeError(f"no {name} or {name}.gz in {folder}: there is {there or 'no CSV file'}")
+    try:
+        data = file.read_bytes()
+        return (gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data).decode("utf-8-sig"), str(file)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise PochadeError(f"{file} cannot be read as text, plain or gzip: {error}") from error
 
 
 def with_published(catalog: Catalog, texts: Mapping[str, tuple[str, str]]) -> Catalog:

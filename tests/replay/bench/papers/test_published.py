@@ -1,11 +1,16 @@
 """The published files: made-up ones and those at hand in a catalog; what is wrong is reported with file and line."""
 
+import gzip
+import pathlib
+
 import pytest
 
 from planner.catalog.curves import PairRow, front
 from planner.catalog.entries import DeferralPoint
 from planner.catalog.model import Catalog
-from planner.catalog.papers.published import (
+from planner.catalog.validate import InvalidCatalog
+from planner.policies import diffserve
+from replay.bench.papers.published import (
     InvalidPublished,
     confidences,
     curve_of,
@@ -14,16 +19,17 @@ from planner.catalog.papers.published import (
     grouped,
     hybrid_configs,
     lines,
+    published_catalog,
+    published_text,
     runtimes,
     scores,
     with_published,
 )
-from planner.catalog.validate import InvalidCatalog
-from schemas.errors import Unknown
-from streams.catalogs import published_texts
+from schemas.errors import PochadeError, Unknown
 from streams.parsing.catalog import parse
 from tests.builders import a_catalog
 from tests.paths import CATALOGS, PUBLISHED
+from tests.planner.policies.test_hadis import PUBLISHED_PLANS, drafted, quality, seen
 
 needs_files = pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published files are not beside this checkout")
 
@@ -71,7 +77,7 @@ def test_an_unknown_kind_of_file_names_the_known_ones() -> None:
 @pytest.mark.parametrize("name", ["diffserve-sdturbo", "diffserve-sdxs", "diffserve-sdxlltn"])
 def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> None:
     catalog = shipped(name)
-    full = with_published(catalog, published_texts(PUBLISHED, catalog.published, catalog.name))
+    full = published_catalog(catalog.name, PUBLISHED)
     assert full.variants == catalog.variants
     assert full.discriminators == catalog.discriminators
 
@@ -79,7 +85,7 @@ def test_what_ships_is_what_the_published_files_of_a_cascade_hold(name: str) -> 
 @needs_files
 def test_the_rows_that_ship_are_those_of_the_published_table_that_no_other_beats() -> None:
     catalog = shipped("hadis-l40s")
-    full = with_published(catalog, published_texts(PUBLISHED, catalog.published, catalog.name))
+    full = published_catalog(catalog.name, PUBLISHED)
     assert len(full.pair_rows) == 726
     assert front(full.pair_rows) == front(catalog.pair_rows)
     assert len(front(catalog.pair_rows)) == len(catalog.pair_rows) == 46
@@ -200,3 +206,56 @@ def test_scores_are_by_model_prompt_and_image() -> None:
     assert scores(text, "s.csv", images=2) == {"a": ((0.1, 0.2), (0.3, 0.4)), "b": ((0.5, 0.6), (0.7, 0.8))}
     with pytest.raises(InvalidPublished, match=r"s\.csv: a must have a multiple of 4 rows"):
         scores("a\n0.1\n", "s.csv")
+
+
+def test_a_file_is_read_plain_or_gzip(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress("ü\n".encode("utf-8-sig")))
+    assert published_text(tmp_path, "a.csv") == ("x\n", str(tmp_path / "a.csv"))
+    assert published_text(tmp_path, "b.csv") == ("ü\n", str(tmp_path / "b.csv.gz"))
+
+
+def test_a_missing_file_is_named_with_what_is_there(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.csv").write_text("x\n")
+    with pytest.raises(PochadeError, match=r"no b\.csv or b\.csv\.gz in .*: there is a\.csv"):
+        published_text(tmp_path, "b.csv")
+    with pytest.raises(PochadeError, match="no such folder"):
+        published_text(tmp_path / "nowhere", "b.csv")
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe\xfa", b"\x1f\x8b broken"])
+def test_a_file_that_is_no_text_is_named(tmp_path: pathlib.Path, data: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(data)
+    with pytest.raises(PochadeError, match=r"a\.csv cannot be read as text"):
+        published_text(tmp_path, "a.csv")
+
+
+def test_the_full_files_of_a_folder_replace_what_was_re_typed_of_them(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "diffserve_discriminator_sdturbo.csv.gz").write_bytes(gzip.compress(b"0.5\n" * 8))
+    (tmp_path / "diffserve_runtimes_sdturbo.csv").write_text(RUNTIMES)
+    catalog = published_catalog("diffserve-sdturbo", tmp_path)
+    assert {name: variant.latency_ms for name, variant in catalog.variants.items()} == {
+        "sd-turbo": {1: 11}, "sd15": {1: 99},
+    }  # fmt: skip
+    assert dict(catalog.discriminator("efficientnet").deferral)[0.505] == 1
+    with pytest.raises(Unknown, match="'tiny'"):
+        published_catalog("tiny", tmp_path)
+
+
+@needs_files
+@pytest.mark.parametrize(("demand_rps", "pair", "published_fid", "our_fid"), PUBLISHED_PLANS)
+def test_hadis_s_plans_come_out_or_better_of_all_726_rows_too(
+    demand_rps: float, pair: tuple[str, str], published_fid: float, our_fid: float
+) -> None:
+    draft = drafted(seen(16, demand_rps, slo_ms=60_000.0), published_catalog("hadis-l40s", PUBLISHED))
+    assert -quality(draft) == pytest.approx(our_fid)
+    assert our_fid <= published_fid
+    assert (draft.cascades[0].level, draft.cascades[0].next_level) == pair
+
+
+@needs_files
+@pytest.mark.parametrize(("demand_rps", "threshold"), [(24.0, 0.23), (32.0, 0.115)])
+def test_diffserve_s_plans_come_out_of_the_full_files_too(demand_rps: float, threshold: float) -> None:
+    catalog = published_catalog("diffserve-sdturbo", PUBLISHED)
+    draft = diffserve.plan(seen(16, demand_rps, slo_ms=5000.0), catalog, {}, {"overprovision": 1.0})
+    assert [cascade.threshold for cascade in draft.cascades] == [threshold]
