@@ -138,7 +138,7 @@ def learn(
         click.echo(f"{export(asked, images)}: fill in the column right, 1 for good enough and 0 for not, then:")
         click.echo(f"  pochade learn --scorer labels:{images}/labels.csv ...")
         return
-    _write(asked, run(asked, lambda line: click.echo(line, err=True)))
+    _write(asked, run(asked))
 
 
 def _prompts(obj: LazySettings, file: pathlib.Path | None, count: int, seed: int) -> "SeededPrompts":

@@ -21,11 +21,6 @@ class Bin:
     count: int
 
 
-def are_probabilities(scores: np.ndarray) -> bool:
-    """Scores outside 0..1, such as cosines, rank but do not say how sure they are."""
-    return bool(len(scores) and scores.min() >= 0 and scores.max() <= 1)
-
-
 def brier(scores: np.ndarray, right: np.ndarray) -> float:
     """Mean squared distance of confidences [n] from the truth, bool [n]; 0 is perfect, 0.25 is always saying 0.5."""
     return float(((scores - right) ** 2).mean())

@@ -11,7 +11,7 @@ level's images). Ours: any scorer, held-out recovery with an interval, and the v
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,11 +19,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from PIL import Image
 
-from agents.learning.calibration import calibrate, confidence, deferral
-from agents.learning.calibration import figures as judged_figures
 from agents.learning.catalog import NAME, Judges, with_judges
 from agents.learning.discriminators.fitting import real_against_generated
 from agents.learning.kinds import Fitting, classifier, discriminator
+from agents.learning.progress import shown
 from agents.learning.recovery import recovery
 from agents.profiling.generation.orders import GeneratedImages, StoredImages
 from agents.profiling.generation.pool import GenerationPool
@@ -32,7 +31,7 @@ from agents.profiling.generation.scoring import Scoring
 from agents.profiling.generation.sweeps import order
 from agents.profiling.profiling import Timing, clock_of
 from agents.profiling.rounds import Measured
-from agents.profiling.run import Found, Wanted, run
+from agents.profiling.run import Found, Wanted, run, with_fewer_judges
 from agents.profiling.seeded_prompts import SeededPrompts
 from planner.catalog.entries import Variant, run_ms
 from planner.catalog.evidence.estimates import share_interval
@@ -45,7 +44,6 @@ FITTED, CALIBRATED = 0.5, 0.15  # shares of the prompts; the rest is held out
 GOOD: Final = 0.1  # quantile of the best level's scores that is the standard, where the scorer has none of its own
 SIDE: Final = 256  # px; what judges learn from is no larger
 NOT_TIMED: Final = "times of levels: those of the catalog are used; `pochade profile` times them"
-ESCALATED: Final = 0.5  # share of the images that the recommended threshold sends on; a plan has its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +139,10 @@ def by_time(catalog: Catalog) -> list[Variant]:
     return sorted(catalog.variants.values(), key=lambda variant: run_ms(variant, 1))
 
 
-def learn(asked: Asked, say: Callable[[str], None] = lambda _line: None) -> Learned:
+def learn(asked: Asked) -> Learned:
     """Generate, judge, fit and measure; generated images are kept in <out>/.cache, so that a repeated run goes on.
 
-    `say`: is told each step. Raises PochadeError, EngineFailed.
+    Raises PochadeError, EngineFailed.
     """
     parts, (light, heavy) = parts_of(len(asked.prompts.prompts), asked.seed), pair_of(asked.catalog)
     Scoring(asked.scorer).check()
@@ -156,12 +154,10 @@ def learn(asked: Asked, say: Callable[[str], None] = lambda _line: None) -> Lear
     refines = (first.width, first.height) == (last.width, last.height) and last.steps > 1
     judges = Judges(light, heavy, tuple(variant.name for variant in by_time(asked.catalog)), None, None, refines)
     if asked.fitting.discriminator:
-        say(f"fitting the discriminator: {asked.fitting.discriminator}")
         judges = judges._replace(discriminator=_fit_discriminator(asked, parts, images, light, judged[light]))
     if asked.fitting.classifier:
-        say(f"fitting the classifier: {asked.fitting.classifier}")
         judges = judges._replace(classifier=_fit_classifier(asked, parts, judged))
-    return _measured(asked, parts, judges, standard, say)
+    return _measured(asked, parts, judges, standard)
 
 
 def standard_of(asked: Asked, best: np.ndarray) -> float:
@@ -230,17 +226,14 @@ def _fit_discriminator(
     prompts, stored, how = [asked.prompts.prompts[row] for row in rows], images.stored(), asked.fitting
     drafts = small(stored.at(fitted))
     if how.real:
-        judge = discriminator(how)(*real_against_generated(_real(how.real, generated), list(drafts)), seed=asked.seed)
+        examples = real_against_generated(_real(how.real, generated), list(drafts))
     else:
-        judge = discriminator(how)(drafts, [prompts[row] for row in fitted], right[fitted], seed=asked.seed)
+        examples = list(drafts), [prompts[row] for row in fitted], right[fitted]
+    with shown(f"fitting {how.discriminator}") as progress:
+        judge = discriminator(how)(*examples, seed=asked.seed, progress=progress)
     raw = judge.logits(small(stored.at(chosen)), [prompts[row] for row in chosen])
-    scale, shift = calibrate(raw, right[chosen])
-    confident = confidence(raw, scale, shift)
     folder = asked.out / "discriminators" / NAME
-    judge.save(
-        folder, NAME, scale, shift, float(np.quantile(confident, ESCALATED)), deferral=deferral(confident),
-        calibrated_on=judged_figures(confident, right[chosen] > 0.5),
-    )  # fmt: skip
+    judge.save(folder, NAME, raw, right[chosen])
     return folder.resolve()
 
 
@@ -252,7 +245,8 @@ def _fit_classifier(asked: Asked, parts: Parts, judged: Mapping[str, np.ndarray]
         quality[: len(judged[name]), column] = judged[name]
     prompts, how = [asked.prompts.prompts[row] for row in rows], asked.fitting
     folder = asked.out / "classifiers" / NAME
-    classifier(how)(prompts, quality, levels, asked.seed).save(folder)
+    with shown(f"fitting {how.classifier}") as progress:
+        classifier(how)(prompts, quality, levels, asked.seed, progress=progress).save(folder)
     return folder.resolve()
 
 
@@ -269,8 +263,8 @@ def _small(image: np.ndarray) -> np.ndarray:
     return np.asarray(shrunk)
 
 
-def _measured(asked: Asked, parts: Parts, judges: Judges, standard: float, say: Callable[[str], None]) -> Learned:
-    """Profile the held-out prompts with both judges; then again without those that are not promoted."""
+def _measured(asked: Asked, parts: Parts, judges: Judges, standard: float) -> Learned:
+    """Profile the held-out prompts with both judges; those that are not promoted then leave the profile."""
     held_out = asked.prompts.at(parts.test)
     drafts = len(parts.test) if asked.catalog.level(judges.heavy).steps > 1 else 0
     wanted = Wanted(
@@ -278,14 +272,14 @@ def _measured(asked: Asked, parts: Parts, judges: Judges, standard: float, say: 
         models=asked.models, seed=asked.seed, scorer=asked.scorer, standard=standard, devices=asked.devices,
         drafts=drafts, left_out=(NOT_TIMED,),
     )  # fmt: skip
-    say("measuring on held-out prompts")
     measured = {name: _as_catalogued(asked.catalog.level(name)) for name in wanted.levels}
     found = run(wanted, asked.out / ".cache", asked.jobs, measured)
     light, heavy = (found.generated[name].quality for name in (judges.light, judges.heavy))
     worth = {}
     if judges.discriminator:
         confidence = next(each.confidence for each in found.cascades if each.pair.discriminator == NAME)
-        worth["discriminator"] = worth_of(-_known(confidence, len(light)), light, heavy, asked.seed)
+        known = np.full(len(light), np.nan) if confidence is None else confidence
+        worth["discriminator"] = worth_of(-known, light, heavy, asked.seed)
     if judges.classifier:
         worth["classifier"] = worth_of(found.hardness, light, heavy, asked.seed)
     failed = [kind for kind, each in worth.items() if not each.is_promoted]
@@ -295,7 +289,7 @@ def _measured(asked: Asked, parts: Parts, judges: Judges, standard: float, say: 
     )
     if promoted != judges:
         wanted = replace(wanted, catalog=_catalog(asked, promoted))
-        found = run(wanted, asked.out / ".cache", asked.jobs, measured)
+        found = with_fewer_judges(found, wanted)
     right = {name: float(np.nanmean(each.quality)) for name, each in found.generated.items()}
     pair = Pair(judges.light, judges.heavy, NAME if promoted.discriminator else "")
     return Learned(pair, standard, right, worth, wanted, found, with_judges(asked.text, promoted))
@@ -311,10 +305,6 @@ def _as_catalogued(variant: Variant) -> Measured:
         clock=clock_of(variant, 1), cold_load_ms=variant.load_ms, load_ms=variant.load_ms, memory_bytes=0, cuda_bytes=0,
         calls=calls, failed={},
     )  # fmt: skip
-
-
-def _known(confidence: np.ndarray | None, count: int) -> np.ndarray:
-    return np.full(count, np.nan) if confidence is None else confidence
 
 
 def _catalog(asked: Asked, judges: Judges) -> Catalog:

@@ -1,7 +1,7 @@
 """Profiles a catalog: time and memory of every level, and its quality on the same prompts where it can be judged."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +108,25 @@ def run(wanted: Wanted, folder: Path, jobs: int, measured: dict[str, Measured] |
     return _Study(wanted, pool, find(wanted.catalog, wanted.models)).found(measured)
 
 
+def with_fewer_judges(found: Found, wanted: Wanted) -> Found:
+    """Return what was found, as it is for a catalog without some of its judges: only prompts are judged again."""
+    judged = find(wanted.catalog, wanted.models).judged(wanted.asked.prompts)
+    hardness, pairs = np.array([each.hardness for each in judged]), pairs_of(wanted)
+    cascades = tuple(
+        replace(each, chosen_k=_chosen(each.sweep, hardness, wanted.seed))
+        for each in found.cascades if each.pair in pairs
+    )  # fmt: skip
+    return replace(
+        found, cascades=cascades, reuse=found.reuse if pairs else {}, hardness=hardness,
+        classes=classes_by_strategy(judged),
+        judging_ms={name: ms for name, ms in found.judging_ms.items() if name in wanted.catalog.discriminators},
+    )  # fmt: skip
+
+
+def _chosen(swept: Sweep | None, hardness: np.ndarray, seed: int) -> int:
+    return (choose_k(swept, hardness, Resampling(seed=seed)) or 0) if swept is not None else 0
+
+
 class _Study:
     """The generation and judging of the calibration prompts by levels and cascades."""
 
@@ -167,8 +186,8 @@ class _Study:
             ms = per_prompt_ms(lambda text: judge([first], [text]), prompts) if confidence is not None else 0.0
         rows = self._rows(pair.heavy, self._wanted.drafts)
         swept = self._swept(f"over {pair.light}", pair.heavy, images, rows, is_fresh=True)
-        chosen = choose_k(swept, self._hardness, Resampling(seed=self._wanted.seed)) if swept is not None else None
-        return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen or 0)
+        chosen = _chosen(swept, self._hardness, self._wanted.seed)
+        return CascadeFound(pair=pair, confidence=confidence, confidence_ms=ms, sweep=swept, chosen_k=chosen)
 
     def _confidences(self, discriminator: str, images: StoredImages) -> np.ndarray | None:
         """[n] in all images, part by part; None, with a line in `missing`, where it cannot read them."""

@@ -13,7 +13,7 @@ from planner.catalog.option_limits import OPTIONS
 from planner.catalog.options import PLAIN
 from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
-from schemas.messages import Result, Status
+from schemas.messages import PromisedQuality, Result, Status
 from streams.operator.explain import steps_of, why
 
 PAGE: Final = 100
@@ -92,8 +92,17 @@ def one(context: Context, request_id: str) -> dict[str, Any] | None:
     return {
         "seen": tracked, "bars": bars_of(tracked, context.now_ms), "images": images_of(tracked, context),
         "why": why(tracked.result) if tracked.result else "", "letters": letters, "href": href(request_id),
-        "request_json": _options(tracked), "is_open": tracked.result is None,
+        "request_json": _options(tracked), "is_open": tracked.result is None, "promise": _promise(tracked.result),
     }  # fmt: skip
+
+
+def _promise(result: Result | None) -> PromisedQuality | None:
+    """Return what was promised of the image that answers a request; None: nothing."""
+    try:
+        *_, last = (None, *(steps_of(result) if result else ()))
+    except InvalidRecord:
+        return None
+    return last.promise if last else None
 
 
 def _options(tracked: TrackedRequest) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Judged, Pair
-from agents.lab.evaluation.statistics.merits import HALF, SHARES, Merits, merits
+from agents.lab.evaluation.statistics.merits import HALF, SHARES, Merits, are_probabilities, merits
 from agents.learning import calibration
 from agents.learning.bounds import Threshold
 from agents.learning.calibration import auc
@@ -95,7 +95,7 @@ def _judged(evaluation: Evaluation, pair: Pair, name: str, judged: Judged) -> di
     out: dict[str, Any] = {"auc_right_light": auc(judged.light, right), "auc_right_heavy": None}
     if judged.heavy is not None:
         out["auc_right_heavy"] = auc(judged.heavy, evaluation.levels[pair.heavy].is_right)
-    if calibration.are_probabilities(judged.light):
+    if are_probabilities(judged.light):
         out |= {
             "brier": calibration.brier(judged.light, right),
             "ece": calibration.expected_error(judged.light, right),

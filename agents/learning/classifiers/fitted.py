@@ -36,12 +36,15 @@ class Fitted:
         self.write_more(folder)
         levels = self.predictor.levels
         scores = [shortfall(dict(zip(levels, row, strict=True)), levels) for row in self.unseen.tolist()]
-        digest = hashlib.sha256(
-            b"".join(each.read_bytes() for each in sorted(folder.rglob("*.safetensors")))
-        ).hexdigest()[:8]
-        version = f"{self.config['kind']}/1-{digest}"
         about = "what the fastest level is predicted to lack against the best, on the prompts that it was learnt from"
-        (folder / REFERENCE).write_text(build_reference(version, about, scores).render())
+        write_reference(folder, self.config["kind"], about, scores)
+
+
+def write_reference(folder: Path, kind: str, about: str, scores: Sequence[float]) -> None:
+    """Write reference.json: quantiles of n shortfalls, which become hardness, for the weights that are there."""
+    weights = b"".join(each.read_bytes() for each in sorted(folder.rglob("*.safetensors")))
+    version = f"{kind}/1-{hashlib.sha256(weights).hexdigest()[:8]}"
+    (folder / REFERENCE).write_text(build_reference(version, about, scores).render())
 
 
 def check(prompts: Sequence[str], quality: np.ndarray, levels: Sequence[str]) -> None:
@@ -53,7 +56,3 @@ def check(prompts: Sequence[str], quality: np.ndarray, levels: Sequence[str]) ->
     without = [level for level, known in zip(levels, ~np.isnan(quality).all(0), strict=True) if not known]
     if without:
         raise PochadeError(f"no image of {', '.join(without)} was judged: judge some, or leave the level out")
-
-
-def nothing(_: float) -> None:
-    """No progress is shown."""

@@ -3,17 +3,16 @@
 Labels may be shares in 0..1 and wrong in part: the penalty keeps the probabilities near what the labels support.
 """
 
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy import optimize
 
+from agents.learning.progress import Progress
+
 STRENGTHS: Final = (1e5, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # of the penalty, half the squared weights
 FOLDS: Final = 5
 _MOST_STEPS: Final = 300
-
-Progress = Callable[[float], None]  # called with the share that is done, 0..1
 
 
 class Heads(NamedTuple):

@@ -20,8 +20,9 @@ from agents.classifier.predictors.pretrained import (
     logits,
     open_network,
 )
-from agents.learning.classifiers.fitted import Fitted, check, nothing
-from agents.learning.classifiers.heads import Progress, fit_heads
+from agents.learning.classifiers.fitted import Fitted, check
+from agents.learning.classifiers.heads import fit_heads
+from agents.learning.progress import Progress, nothing
 from schemas.errors import Unknown
 
 BATCH: Final = 32

@@ -7,8 +7,9 @@ from scipy import sparse
 
 from agents.classifier.features import FeatureExtractor
 from agents.classifier.predictors.words import BUCKETS, KIND, WordsPredictor, hashed, numbers
-from agents.learning.classifiers.fitted import Fitted, check, nothing
-from agents.learning.classifiers.heads import Progress, fit_heads
+from agents.learning.classifiers.fitted import Fitted, check
+from agents.learning.classifiers.heads import fit_heads
+from agents.learning.progress import Progress, nothing
 
 
 def fit_words(

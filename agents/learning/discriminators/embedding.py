@@ -7,16 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from agents.learning.discriminators.fitting import (
-    Fitted,
-    Progress,
-    Schedule,
-    chunks,
-    descend,
-    error_of,
-    loss_of,
-    split,
-)
+from agents.learning.discriminators.fitting import Fitted, Schedule, chunks, descend, error_of, loss_of, split
+from agents.learning.progress import Progress, nothing
 from agents.models.judges.embedding import Embedding, Head, Pretrained
 from agents.models.pretrained import device_named
 from agents.models.scorer import ImageTower
@@ -34,7 +26,7 @@ def fit_embedding(
     with_prompt: bool = False,
     seed: int = 0,
     device: str = "",
-    progress: Progress | None = None,
+    progress: Progress = nothing,
     schedule: Schedule = SCHEDULE,
 ) -> Fitted:
     """Fit on images uint8 [n][h, w, 3] of prompts [n], of which `right` [n] are good: 0..1, nan where it is unknown.
@@ -50,10 +42,10 @@ def fit_embedding(
     else:
         used = encoder
     model = Embedding(used, Head())
-    parts = [
-        model.features([images[row] for row in part], [prompts[row] for row in part])
-        for part in chunks(np.arange(len(images)))
-    ]
+    parts = list[torch.Tensor]()
+    for part in chunks(np.arange(len(images))):
+        parts.append(model.features([images[row] for row in part], [prompts[row] for row in part]))
+        progress((part[-1] + 1) / len(images))  # of it all, but for the seconds of the head
     features, labels = torch.cat(parts), torch.from_numpy(np.nan_to_num(right)).float()
     is_normed = isinstance(used, ImageTower)
     head = Head(features.shape[1], normed=is_normed, dropout=_DROPOUT)
@@ -67,7 +59,7 @@ def fit_embedding(
     def loss(batch: np.ndarray, _: np.random.Generator) -> torch.Tensor:
         return loss_of(head(known[batch]), labels[batch])
 
-    descend(head, loss, held_error, fitted, schedule, seed, progress)
+    descend(head, loss, held_error, fitted, schedule, seed)
     first = head.layers[0]
     if isinstance(first, nn.Linear):  # what was standardized is so by its weights from now on
         with torch.no_grad():

@@ -15,15 +15,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from agents.learning.calibration import calibrate, confidence
+from agents.learning.calibration import calibrate, confidence, deferral, figures
+from agents.learning.progress import Progress, nothing
 from agents.models.saved import save
 from schemas.errors import PochadeError
 
 CHUNK: Final = 128  # images that are judged at once
 HELD_OUT: Final = 0.15  # share of the images that choose the epoch
 MIN_IMAGES: Final = 20
+ESCALATED: Final = 0.5  # share of the images that the recommended threshold sends on; a plan has its own
 _SMOOTHED: Final = 0.05  # a label of 1 is taken for .95: it may be wrong
-Progress = Callable[[float], None]  # is called with the share that is done, 0..1
 
 
 class Model(Protocol):
@@ -50,15 +51,21 @@ class Fitted:
         ]
         return np.concatenate([np.zeros(0), *parts])
 
-    def save(self, folder: Path, name: str, scale: float, shift: float, threshold: float, **figures: object) -> None:
-        """Write a folder that `Discriminator.load` opens; `figures` of any kind are kept in its config.json.
+    def save(self, folder: Path, name: str, raw: np.ndarray, right: np.ndarray) -> tuple[float, float]:
+        """Calibrate, and write a folder that `Discriminator.load` opens; return scale and shift of `confidence`.
 
-        scale and shift are those of `agents.learning.calibration.calibrate`; below the threshold, a confidence, an
-        image is escalated.
+        By raw scores [n] of images that it was not fitted on, and their labels [n] in 0..1. Below the threshold that it
+        recommends, a confidence, an image is escalated.
         """
-        config = {"name": name, "kind": self.model.kind, **self.model.config()}
-        config |= {"scale": scale, "shift": shift, "threshold": threshold, **figures}
+        scale, shift = calibrate(raw, right)
+        confident = confidence(raw, scale, shift)
+        config = {"name": name, "kind": self.model.kind, **self.model.config(), "scale": scale, "shift": shift}
+        config |= {
+            "threshold": float(np.quantile(confident, ESCALATED)), "deferral": deferral(confident),
+            "calibrated_on": figures(confident, right > 0.5),
+        }  # fmt: skip
         save(folder, config, self.model.parts())
+        return scale, shift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +127,7 @@ def descend(
     rows: np.ndarray,
     schedule: Schedule,
     seed: int,
-    progress: Progress | None = None,
+    progress: Progress = nothing,
 ) -> None:
     """Fit a network, which keeps the weights of its best epoch; those that it came with count as one.
 
@@ -137,7 +144,7 @@ def descend(
     steps = schedule.epochs * batches
     rates = torch.optim.lr_scheduler.OneCycleLR(optimizer, schedule.rate, total_steps=steps + 1, pct_start=0.2)
     best, since, kept = held(), 0, copy.deepcopy(network.state_dict())
-    for epoch in range(schedule.epochs):
+    for _ in range(schedule.epochs):
         network.train()
         for batch in np.array_split(rng.permutation(rows), batches):
             optimizer.zero_grad()
@@ -145,12 +152,11 @@ def descend(
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimizer.step()
             rates.step()
+            progress(rates.last_epoch / steps)
         network.eval()
         error, since = held(), since + 1
         if error < best:
             best, since, kept = error, 0, copy.deepcopy(network.state_dict())
-        if progress:
-            progress((epoch + 1) / schedule.epochs)
         if since >= schedule.patience:
             break
     network.load_state_dict(kept)

@@ -8,16 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from agents.learning.discriminators.fitting import (
-    Fitted,
-    Progress,
-    Schedule,
-    chunks,
-    descend,
-    error_of,
-    loss_of,
-    split,
-)
+from agents.learning.discriminators.fitting import Fitted, Schedule, chunks, descend, error_of, loss_of, split
+from agents.learning.progress import Progress, nothing
 from agents.models.judges.network import OURS, Whole, untrained
 from agents.models.judges.pixels import SIDE, scaled
 from agents.models.pretrained import device_named
@@ -37,7 +29,7 @@ def fit_network(
     side: int = 0,
     seed: int = 0,
     device: str = "",
-    progress: Progress | None = None,
+    progress: Progress = nothing,
     schedule: Schedule = SCHEDULE,
 ) -> Fitted:
     """Fit on images uint8 [n][h, w, 3], of which `right` [n] are good: 0..1, nan where it is unknown.

@@ -8,16 +8,8 @@ import torch
 from torch.nn import functional
 
 from agents.learning.calibration import calibrate
-from agents.learning.discriminators.fitting import (
-    Fitted,
-    Progress,
-    Schedule,
-    chunks,
-    descend,
-    error_of,
-    loss_of,
-    split,
-)
+from agents.learning.discriminators.fitting import Fitted, Schedule, chunks, descend, error_of, loss_of, split
+from agents.learning.progress import Progress, nothing
 from agents.models.judges.pixels import BUCKETS, Network, Pixels, hashed, scaled
 from agents.models.pretrained import device_named
 
@@ -34,7 +26,7 @@ def fit_pixels(
     right: np.ndarray,
     seed: int = 0,
     device: str = "",
-    progress: Progress | None = None,
+    progress: Progress = nothing,
     schedule: Schedule = SCHEDULE,
 ) -> Fitted:
     """Fit on images uint8 [n][h, w, 3] of prompts [n], of which `right` [n] are good: 0..1, nan where it is unknown.

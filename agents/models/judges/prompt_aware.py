@@ -67,6 +67,8 @@ class Judge(nn.Module):
 class PromptAware:
     """A discriminator's model that compares the image with the prompt."""
 
+    kind: Final = "look"
+
     def __init__(self, encoder: PromptEncoder, reader: CaptionReader, judge: Judge) -> None:
         self.encoder, self.reader, self.judge = encoder.eval(), reader.eval(), judge.eval()
 

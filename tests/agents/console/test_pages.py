@@ -18,6 +18,7 @@ from schemas.messages import (
     GenerateRequest,
     OperatorAction,
     Outcome,
+    PromisedQuality,
     StageReuse,
     Status,
     WorkerDevice,
@@ -130,6 +131,17 @@ def test_a_request_shows_draft_and_image_its_way_with_reasons_and_where_its_reco
     first, second = deployment.talk(lambda http: http.get(pictures[0]), lambda http: http.get(pictures[1] + "?small"))
     assert (first.content, second.content) == (png("grey"), png("blue"))
     assert "immutable" in first.headers["cache-control"]
+
+
+def test_a_request_shows_what_was_promised_of_its_image_and_what_that_rests_on() -> None:
+    deployment = Deployment()
+    promise = PromisedQuality(wrong_at_most=0.1, confidence=0.95, images=16000, date="2026-11-29", standard="all facts")
+    for request_id, promised in (("r-1", promise), ("r-2", None)):
+        kept = a_step(image=stored(deployment.store, png("grey")), promise=promised)
+        deployment.tell(a_request(request_id=request_id), a_result(kept, request_id=request_id))
+    stated = "promised of images like it at most 10.0 % are wrong, with 95 % confidence: 16,000 judged on 2026-11-29"
+    assert stated in text_of(deployment.page("/requests/r-1").text)
+    assert "promised" not in text_of(deployment.page("/requests/r-2").text)
 
 
 def test_a_stage_that_refined_a_draft_under_a_plan_of_reuse_is_not_said_to_have_run_all_steps() -> None:

@@ -24,12 +24,6 @@ def test_brier_is_the_mean_squared_distance_from_the_truth() -> None:
     assert calibration.brier(np.array([1.0, 0.5, 0.0]), np.array([True, True, True])) == pytest.approx(1.25 / 3)
 
 
-def test_cosines_are_no_probabilities() -> None:
-    assert calibration.are_probabilities(np.array([0.0, 1.0]))
-    assert not calibration.are_probabilities(np.array([-0.1, 0.5]))
-    assert not calibration.are_probabilities(np.array([]))
-
-
 def test_calibration_finds_how_sure_the_scores_really_are() -> None:
     rng = np.random.default_rng(1)
     scores = rng.normal(0, 2, 20_000)

@@ -7,6 +7,7 @@ import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from agents.learning.learning import Asked, parts_of, worth_of
 from agents.learning.prompts import seeded
 from agents.learning.retraining import retrain
 from agents.profiling.generation.quality import Score
+from agents.profiling.run import run as profile
 from schemas.errors import PochadeError
 from streams import catalogs
 from streams.cli import LazySettings
@@ -146,8 +148,10 @@ def test_a_classifier_that_is_learned_again_takes_over_if_it_is_better(
 
 
 def test_a_judge_that_is_no_better_than_random_is_not_promoted(
-    tmp_path: pathlib.Path,
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    profiled = Mock(wraps=profile)
+    monkeypatch.setattr("agents.learning.learning.run", profiled)
     with folder_of(tmp_path, prompts_of(120)):
         asked = ("--catalog", "catalog.toml", "--prompt-file", "prompts.txt")
         run(*asked, "--images", "to-label")
@@ -156,6 +160,7 @@ def test_a_judge_that_is_no_better_than_random_is_not_promoted(
         said = run(*asked, "--scorer", "labels:to-label/labels.csv")
     assert (said.exit_code, type(said.exception)) == (1, SystemExit), said.output
     assert said.output.count("not better than random, not promoted") == 2
+    assert profiled.call_count == 1  # what is not promoted leaves a profile without another one
     catalog = catalogs.load(str(tmp_path / "learned" / "catalog.toml"))
     assert [*catalog.cascades, *catalog.discriminators, *catalog.classifiers] == []
 

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Pair
-from agents.lab.evaluation.statistics.merits import rankers
+from agents.lab.evaluation.statistics.merits import rankers, roc
 from agents.lab.profiling.bars import with_bars
-from agents.learning.recovery import roc
 from agents.profiling.canvas import (
     INK,
     PAPER,

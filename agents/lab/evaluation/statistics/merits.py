@@ -16,6 +16,25 @@ _AUC, _RECOVERY, _GAIN, _CURVE = 0, 1, 2, 3  # rows of a ranker's figures; the c
 _ROWS = _CURVE + len(SHARES)
 
 
+def recovery_at(scores: np.ndarray, light: np.ndarray, heavy: np.ndarray, share: float) -> float:
+    """Return the gain of escalating `share` by these scores over random escalation, as a part of an oracle's gain."""
+    at = np.array([share])
+    chance, best = random_quality_at(light, heavy, at), oracle_quality_at(light, heavy, at)
+    return float(recovered(quality_at(scores, light, heavy, at), chance, best)[0])
+
+
+def are_probabilities(scores: np.ndarray) -> bool:
+    """Scores outside 0..1, such as cosines, rank but do not say how sure they are."""
+    return bool(len(scores) and scores.min() >= 0 and scores.max() <= 1)
+
+
+def roc(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(wrong ones caught, right ones caught with them), each [m] in 0..1 and rising, as the threshold rises."""
+    values, group = np.unique(scores, return_inverse=True)
+    wrong, fine = (np.append(0, np.bincount(group, which, len(values)).cumsum()) for which in (~right, right))
+    return wrong / max(wrong[-1], 1), fine / max(fine[-1], 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merits:
     """The figures of all rankers of a pair."""

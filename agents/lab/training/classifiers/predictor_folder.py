@@ -1,6 +1,5 @@
 """A trained predictor as a folder, with its figures on prompts that were not taught."""
 
-import hashlib
 import statistics
 import time
 from pathlib import Path
@@ -8,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from agents.classifier.judges import REFERENCE
 from agents.lab.evaluation.statistics.classes import best_choice, confusion, regret
 from agents.lab.training.classifiers.calibration import Calibration
 from agents.lab.training.classifiers.hardness_reference import DESCRIPTION, reference_prompts
@@ -16,13 +14,12 @@ from agents.lab.training.classifiers.quality_head import QualityHead, TextSide
 from agents.lab.training.classifiers.rule_search import merits
 from agents.lab.training.discriminators.frozen_text import copy_tokenizer
 from agents.lab.world.stream import STANDARD
-from agents.learning import calibration as reliability
-from agents.learning.calibration import auc
+from agents.learning.calibration import figures as judged_figures
+from agents.learning.classifiers.fitted import write_reference
 from agents.models.predictor import Predictor
-from agents.models.saved import WEIGHTS, save
+from agents.models.saved import save
 from agents.models.threads import one_thread
 from planner.catalog.entries import shortfall
-from planner.serving.hardness import build_reference
 
 
 def write(
@@ -42,9 +39,8 @@ def write(
     save(folder, config, {"tower": text.encoder.tower, "reader": text.reader, "head": head})
     copy_tokenizer(tokenizer, folder)
     predictor = Predictor.load(folder)
-    version = f"{strategy}-predictor/1-{hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()[:8]}"
     scores = [shortfall(each, predictor.levels) for each in predictor.quality(reference_prompts(STANDARD))]
-    (folder / REFERENCE).write_text(build_reference(version, DESCRIPTION, scores).render())
+    write_reference(folder, f"{strategy}-predictor", DESCRIPTION, scores)
     return figures(predictor, data)
 
 
@@ -56,13 +52,7 @@ def figures(predictor: Predictor, data: Calibration) -> dict[str, Any]:
     levels = {}
     for column, level in enumerate(data.levels):
         known = ~np.isnan(quality[:, column])
-        right, probability = quality[known, column] == 1, said.quality[known, column]
-        levels[level] = {
-            "prompts": int(known.sum()),
-            "quality": round(float(quality[known, column].mean()), 4),
-            "auc": round(auc(probability, right), 4),
-            "calibration_error": round(reliability.expected_error(probability, right), 4),
-        }
+        levels[level] = judged_figures(said.quality[known, column], quality[known, column] == 1)
     found: dict[str, Any] = {"held_out": levels, "ms": round(milliseconds(predictor, prompts[:200]), 2)}
     every = ~np.isnan(quality).any(1)
     if every.any():

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from agents.lab.evaluation.statistics.merits import recovery_at
 from agents.learning.calibration import auc
-from agents.learning.recovery import overall_recovery, recovery_at
+from agents.learning.recovery import overall_recovery
 from planner.catalog.entries import TOLERANCE
 from planner.serving.hardness import FEATURES, PromptFeatures, normalised
 

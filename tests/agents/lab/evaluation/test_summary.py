@@ -10,10 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agents.lab.evaluation.observations import Evaluation, Judged, Pair
+from agents.lab.evaluation.statistics.merits import recovery_at
 from agents.lab.evaluation.summary import schema, summarise
 from agents.lab.world.facts import KINDS
 from agents.learning.calibration import auc
-from agents.learning.recovery import recovery_at
 from agents.profiling.statistics.intervals import Resampling
 from schemas.errors import Unknown
 from tests.agents.lab.evaluation.builders import an_evaluation, with_the_pair_alone

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from agents.lab.training.discriminators.confidence import Trained
 from agents.lab.training.discriminators.frozen_text import copy_tokenizer
 from agents.lab.training.discriminators.judged import Judged
 from agents.lab.training.discriminators.slot_labels import no_labels
 from agents.lab.world import captions, renderer, scenes
 from agents.lab.world.scene import Scene
+from agents.learning.discriminators.fitting import Model
 from agents.models.caption_reader import CaptionReader
 from agents.models.judges.embedding import Embedding, Head
 from agents.models.judges.network import EfficientNet, Whole
@@ -45,7 +45,7 @@ def a_scorer() -> Scorer:
     return Scorer(an_encoder(), PromptTower(), ImageTower())
 
 
-def an_examiner(kind: str) -> Trained:
+def an_examiner(kind: str) -> Model:
     torch.manual_seed(2)
     if kind == "look":
         return PromptAware(an_encoder(), CaptionReader(), Judge())
@@ -54,7 +54,7 @@ def an_examiner(kind: str) -> Trained:
     return Whole(EfficientNet()) if kind == "network" else Embedding(ImageTower(), Head())
 
 
-def save_discriminator(folder: Path, kind: str, examiner: Trained, **more: Any) -> Path:
+def save_discriminator(folder: Path, kind: str, examiner: Model, **more: Any) -> Path:
     config = {"name": f"my {kind}", "kind": kind, "scale": 2.0, "shift": 0.5, "threshold": 0.4, **more}
     save(folder, {**config, **examiner.config()}, examiner.parts())
     keep_tokenizer(folder)

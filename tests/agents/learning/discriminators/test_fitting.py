@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, ViTConfig, ViTModel
 
-from agents.learning.calibration import auc
+from agents.learning.calibration import auc, confidence
 from agents.learning.discriminators.embedding import fit_embedding
-from agents.learning.discriminators.fitting import Fitted, Schedule, real_against_generated, split
+from agents.learning.discriminators.fitting import ESCALATED, Fitted, Schedule, real_against_generated, split
 from agents.learning.discriminators.network import fit_network
 from agents.learning.discriminators.pixels import fit_pixels
 from agents.models.discriminator import Discriminator
@@ -41,11 +41,12 @@ def test_pixels_learn_what_the_image_shows_of_the_prompt_and_not_only_the_prompt
 
 
 def test_what_is_fitted_is_saved_and_judges_the_same_when_it_is_loaded(pixels: Fitted, tmp_path: Path) -> None:
-    pixels.save(tmp_path / "mine", "mine", 2.0, 0.5, 0.4, held_out={"auc": 0.9})
+    raw = pixels.logits(TEST.images, TEST.prompts)
+    expected = confidence(raw, *pixels.save(tmp_path / "mine", "mine", raw, TEST.right))
     loaded = Discriminator.load(tmp_path / "mine")
-    expected = 1 / (1 + np.exp(-(2 * pixels.logits(TEST.images, TEST.prompts) + 0.5)))
     assert loaded.score(TEST.images, TEST.prompts) == pytest.approx(expected, abs=0.02)  # fp16
-    assert (loaded.name, loaded.kind, loaded.threshold) == ("mine", "pixels", 0.4)
+    assert (loaded.name, loaded.kind) == ("mine", "pixels")
+    assert (expected < loaded.threshold).mean() == pytest.approx(ESCALATED, abs=0.01)
 
 
 def test_a_prompt_without_words_and_an_image_of_any_size_are_judged(pixels: Fitted) -> None:
@@ -93,11 +94,15 @@ def test_a_network_is_saved_with_its_architecture(
     architecture: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     named = request.getfixturevalue("vit") if architecture == "vit" else architecture
-    few = drafts(40, 4)
-    fitted = fit_network(*few, named, side=32, device="cpu", schedule=Schedule(epochs=1))
-    fitted.save(tmp_path / "it", "it", 1.0, 0.0, 0.5)
-    loaded = Discriminator.load(tmp_path / "it").score(few.images, few.prompts)
-    assert loaded == pytest.approx(1 / (1 + np.exp(-fitted.logits(few.images, few.prompts))), abs=0.02)
+    few, shares = drafts(40, 4), list[float]()
+    fitted = fit_network(
+        *few, named, side=32, device="cpu", schedule=Schedule(epochs=1, batch=8), progress=shares.append
+    )
+    assert len(shares) > 1
+    assert shares[-1] == 1
+    raw = fitted.logits(few.images, few.prompts)
+    expected = confidence(raw, *fitted.save(tmp_path / "it", "it", raw, few.right))
+    assert Discriminator.load(tmp_path / "it").score(few.images, few.prompts) == pytest.approx(expected, abs=0.02)
 
 
 def test_an_architecture_that_nobody_knows_is_refused() -> None:
@@ -124,13 +129,15 @@ def clip(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("with_prompt", [False, True])
 def test_a_head_learns_on_a_frozen_encoder_that_its_folder_names(with_prompt: bool, clip: str, tmp_path: Path) -> None:
     known, test = (shown(drafts(count, seed)) for count, seed in ((240, 7), (100, 8)))
-    fitted = fit_embedding(*known, clip, with_prompt=with_prompt, device="cpu", schedule=HEADS)
+    shares = list[float]()
+    fitted = fit_embedding(*known, clip, with_prompt=with_prompt, device="cpu", schedule=HEADS, progress=shares.append)
+    assert shares == [128 / 240, 1.0]  # by parts of what the encoder reads
     scores = fitted.logits(test.images, test.prompts)
     assert auc(scores, test.right > 0.5) > 0.8
-    fitted.save(tmp_path / "it", "it", 1.0, 0.0, 0.5)
+    expected = confidence(scores, *fitted.save(tmp_path / "it", "it", scores, test.right))
     assert (tmp_path / "it" / "model.safetensors").stat().st_size < 100_000
     loaded = Discriminator.load(tmp_path / "it").score(test.images, test.prompts)
-    assert loaded == pytest.approx(1 / (1 + np.exp(-scores)), abs=0.02)
+    assert loaded == pytest.approx(expected, abs=0.02)
 
 
 def test_an_encoder_of_images_alone_is_refused_where_it_should_read_prompts(tmp_path: Path) -> None:

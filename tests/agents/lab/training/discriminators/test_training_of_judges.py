@@ -6,56 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.lab.training.discriminators import prompt_aware, realness, scorer
+from agents.lab.training.discriminators import prompt_aware, scorer
 from agents.lab.world import renderer
 from agents.lab.world.scene import Scene
 from agents.models.judges.prompt_aware import PromptAware
 from agents.models.scorer import WIDTH
-from tests.agents.lab.training.judging import a_scorer, an_examiner, judged_by, some_pictures, some_scenes
-
-
-def blurred(count: int) -> np.ndarray:
-    """Pictures that no renderer draws."""
-    pictures = np.stack(some_pictures(count, 5)).astype(float)
-    return np.asarray((pictures + np.roll(pictures, 2, 1) + np.roll(pictures, 2, 2)) / 3).astype(np.uint8)
-
-
-def test_an_efficientnet_learns_to_tell_blurred_pictures_from_sharp_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(realness, "BATCH", 24)
-    fake, true = blurred(64), some_pictures(64, 6)
-    trained = realness.train_real(tmp_path, "toy", realness.renderings, realness.images_from(fake), seed=1, steps=80)
-    real, generated = trained.logits(true, [""] * 64), trained.logits(list(fake), [""] * 64)
-    assert (real > generated.median()).float().mean() > 0.8
-
-
-def test_a_finished_training_is_not_run_again(tmp_path: Path) -> None:
-    drawn = []
-
-    def counted(rng: np.random.Generator, count: int) -> np.ndarray:
-        drawn.append(count)
-        return realness.renderings(rng, count)
-
-    fake = realness.images_from(blurred(8))
-    first = realness.train_real(tmp_path, "toy", counted, fake, seed=1, steps=2)
-    assert len(drawn) == 3
-    again = realness.train_real(tmp_path, "toy", counted, fake, seed=1, steps=2)
-    assert len(drawn) == 4  # once more, to measure it on fresh pictures
-    picture = some_pictures(1)
-    assert again.logits(picture, [""]) == pytest.approx(first.logits(picture, [""]))
-
-
-def test_a_head_learns_on_embeddings_without_touching_the_tower(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(realness, "RENDERINGS", 128)
-    whole, fake = a_scorer(), blurred(128)
-    before = whole.features(some_pictures(2))
-    trained = realness.train_embedding(tmp_path, whole, fake, seed=1, steps=150)
-    assert (whole.features(some_pictures(2)) == before).all()
-    real, generated = trained.logits(some_pictures(64, 7), [""] * 64), trained.logits(list(fake), [""] * 128)
-    assert (real > generated.median()).float().mean() > 0.7
+from tests.agents.lab.training.judging import an_examiner, judged_by, some_scenes
 
 
 def test_renderings_for_the_judge_agree_with_their_prompt_two_times_in_three() -> None:
