@@ -186,7 +186,7 @@ class PlannerLoop:
         if decision.plan is None:
             self._keep(decision.remembered, request.now_ms)
         elif self._publish(decision.plan, place, request.now_ms):
-            self._report.on_published(request, decision)
+            self._report.on_published(decision)
 
     def _publish(self, plan: Plan, place: Place, now: int) -> bool:
         """Write a plan that was made for a place; return False if another planner leads."""

@@ -145,8 +145,8 @@ class DecisionReport:
         if scale is not None:
             metrics.DESIRED_WORKERS.set(sum(scale.wanted.values()) + scale.warm)
 
-    def on_published(self, request: PlanRequest, decision: PlanDecision) -> None:
+    def on_published(self, decision: PlanDecision) -> None:
         """Log the plan that was written."""
         plan = decision.plan
         if plan is not None:
-            log.info("plan %d by %s, because %s: %s", plan.version, plan.policy, request.why, plan.reason)
+            log.info("plan %d by %s: %s", plan.version, plan.policy, plan.reason)

@@ -82,7 +82,7 @@ def report(task: Task, found: Solved) -> dict[str, Any]:
         "feasible": is_feasible(proposal, with_forecast(task).seen),
         "policy": task.policy,
         "strategy": proposal.strategy,
-        "reason": proposal.reason,
+        "reason": publish(proposal, None, task.policy, task.seen.now_ms).reason,
         "workers": len(task.seen.workers),
         "allocation": counts_of(proposal.allocation),
         "batch": proposal.batch,

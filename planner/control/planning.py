@@ -16,6 +16,7 @@ from planner.control.plans import memory_of, publish
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.propose import Rules, must_pay, propose, with_forecast_of
 from planner.control.replan import (
+    FIRST_PLAN,
     GROWTH_MS,
     HOLD_S,
     PERIOD_IS_OVER,
@@ -150,6 +151,8 @@ class PlannerLogic:
         self._back_to: Plan | None = None
         self._has_planned = False  # memories are its own from then on
         self._heard, self._kept_quietly = 0, False  # when it was planned last
+        self._why = ""  # the plan that is due now is
+        self._decided: Plan | None = None  # as it was published
         self._reserved: dict[str, str] = {}  # worker -> variant, in the last plan that it decided on
 
     def begin(self) -> None:
@@ -207,7 +210,7 @@ class PlannerLogic:
         self._planned_ms = now_ms
         if why == PERIOD_IS_OVER and self.rests(heard) and not asked and not signals.backlog_ms:
             return None
-        self._signals, self._heard = signals, heard
+        self._signals, self._heard, self._why = signals, heard, why
         return PlanRequest(why, int(now_ms), workers)
 
     def decide(self, seen: Observation, plans: PlansInForce, run: RunPolicy = run_directly) -> PlanDecision:
@@ -247,8 +250,15 @@ class PlannerLogic:
             unchanged = self._keep_current(proposal, order, serving, before)
             if unchanged is not None:
                 return replace(unchanged, expected=proposal.expected, scale=proposal.scale)
-        plan, self._reserved = publish(proposal, before, order.policy, seen.now_ms, newest), proposal.reserved
+        called_for = "" if self._why in (FIRST_PLAN, PERIOD_IS_OVER) else self._why
+        plan = publish(proposal, self._as_decided(before), order.policy, seen.now_ms, newest, called_for)
+        self._decided, self._reserved = plan, proposal.reserved
         return PlanDecision(plan, expected=plan.expected, scale=plan.scale)
+
+    def _as_decided(self, before: Plan | None) -> Plan | None:
+        """Return the plan in force with the expectation that it was decided on, where that is known."""
+        decided = self._decided
+        return decided if decided is not None and before is not None and decided.version == before.version else before
 
     def _order(self, plans: PlansInForce) -> Order:
         """The operator's, else the configured one."""
@@ -285,7 +295,7 @@ class PlannerLogic:
     ) -> PlanProposal:  # fmt: skip
         """Return the order's proposal under the rules, after checking its plan."""
         if order.back_to is not None:
-            reason = f"back to plan {order.back_to.version}: {order.back_to.reason}"
+            reason = f"an operator's order brought plan {order.back_to.version} back"
             proposal = carry_on(order.back_to, reason, seen, self._catalog, self._rules, staffing)
             proposal = with_residency(proposal, seen, self._catalog)
         else:
@@ -301,7 +311,8 @@ class PlannerLogic:
         """Return the decision to keep the plan in force, if nothing changes or a move does not pay; else None."""
         drafted = replace(publish(proposal, None, order.policy, before.created_ms), version=before.version)
         if decide_alike(drafted, before):
-            return PlanDecision(remembered=None if memories_of(drafted) == memories_of(before) else drafted)
+            noted = replace(drafted, reason=before.reason)  # of the decision
+            return PlanDecision(remembered=None if memories_of(drafted) == memories_of(before) else noted)
         if self._must_change(proposal, order, seen, before) or self._should_switch(proposal, seen, before):
             return None
         return PlanDecision(fallbacks=(NO_GAIN,), reason=f"a change is not worth its cost: {proposal.reason}")

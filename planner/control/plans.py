@@ -1,19 +1,24 @@
 """Makes a plan to publish from a policy's proposal."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from planner.control.proposal import PlanProposal
 from planner.control.same_plan import decide_alike
+from planner.control.sentence import describe
 from schemas.messages import Plan
 
 
-def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: int, newest: int = 0) -> Plan:
-    """The plan to write: the proposal with the version after the previous one's, from 1.
+def publish(
+    proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: int, newest: int = 0, why: str = ""
+) -> Plan:
+    """The plan to write: the proposal with the version after the previous one's, from 1, in a sentence as its reason.
 
-    `newest`: the highest version on the topic, where others may obey one that its planner does not.
+    `newest`: the highest version on the topic, where others may obey one that its planner does not. `why`: the event
+    that called for the plan.
     """
-    return Plan(
+    plan = Plan(
         version=max(newest, previous.version if previous else 0) + 1,
         policy=policy,
         strategy=proposal.strategy,
@@ -32,6 +37,7 @@ def publish(proposal: PlanProposal, previous: Plan | None, policy: str, now_ms: 
         residency=proposal.residency,
         quality_at_least=proposal.quality_at_least,
     )
+    return replace(plan, reason=describe(plan, previous, proposal.reason, why))
 
 
 def same_decision(proposal: PlanProposal, plan: Plan, policy: str | None = None) -> bool:

@@ -20,7 +20,7 @@ class PlanProposal:
     routes: tuple[Route, ...]
     allocation: dict[str, str]  # worker_id -> variant
     batch: dict[str, int]  # variant -> most jobs at once
-    reason: str  # one sentence for operators
+    reason: str = ""  # what the plan does not show by itself, such as its limits; `sentence.py` words the rest
     cascades: tuple[Cascade, ...] = ()
     dispatch: str = "least-work"
     expected: Expected | None = None

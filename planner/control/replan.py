@@ -24,7 +24,7 @@ MIN_PAUSE_MS = 1000  # between plans that a backlog asks for; workers and pins a
 LATE = 5.0  # what a late request costs, in spans between the worst and the best quality of a catalog
 HOLD_S = 120.0  # how long a plan is expected to hold: what moves must pay in
 WEIGHED = 1.0  # what one costs that is served worse, as `planner.solvers.joint` prices its moves
-PERIOD_IS_OVER = "the period is over"
+FIRST_PLAN, PERIOD_IS_OVER = "the first plan", "the period is over"
 MIN_GAIN = 2e-3  # spans of quality a request: a gain below it is not worth a record
 
 
@@ -55,13 +55,13 @@ def why_now(before: Signals | None, now: Signals, since_ms: float, period_ms: in
     `before`: the signals at the last plan, `since_ms` ago; None without one.
     """
     if before is None:
-        return "the first plan"
+        return FIRST_PLAN
     lost = [worker for worker in before.workers if worker not in now.workers]
     joined = [worker for worker in now.workers if worker not in before.workers]
     if lost or joined:
-        return "; ".join([*(f"{worker} is lost" for worker in lost), *(f"{worker} joined" for worker in joined)])
+        return "; ".join([*(f"{worker} left" for worker in lost), *(f"{worker} joined" for worker in joined)])
     if now.pin != before.pin:
-        return "an operator's order"
+        return "an operator ordered it"
     if waiting := [name or "a level" for name in now.unserved if name not in before.unserved]:
         return f"requests wait for {', '.join(waiting)}, which no worker serves"
     if now.unserved and (over := [name for name in now.idle if name not in before.idle]):

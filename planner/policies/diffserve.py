@@ -55,7 +55,9 @@ def plan(
     wanted = [row for row in rows if static < 0 or row.threshold <= static]  # one that does not fit gives way downwards
     offers = [Offer(pair, problem_of(pair, wanted, seen, catalog, setup))]
     found = planned(offers, observation)
-    words = reason(found, offers, observation.planning_rps, lambda _, row: _describe(row, pair, catalog))
+    words = reason(found, offers, observation.planning_rps, _describe)
+    if not is_measured(catalog, found.pair, found.answer.row.threshold):
+        words = f"a threshold of {found.answer.row.threshold:.3g} lies between measured ones; {words}"
     words += unknown_hop(observation)
     return draft(found, observation, words, {MEMORY: batches} if settings["aimd"] else None)
 
@@ -75,6 +77,5 @@ def _batches(
     return tuned((pair.light, pair.heavy), catalog, seen, memory, lambda *_: is_late, HALVED)
 
 
-def _describe(row: Row, pair: Pair, catalog: Catalog) -> str:
-    between = "" if is_measured(catalog, pair, row.threshold) else " (f interpolated)"
-    return f"threshold {row.threshold:.3g}{between}"
+def _describe(_: Pair, row: Row) -> str:
+    return f"a threshold of {row.threshold:.3g}"

@@ -70,7 +70,7 @@ def plan(
         stages = carry(peak_rps, *speeds, n_workers, discriminator, wanted)
     else:
         stages = balance(*speeds, n_workers, discriminator, wanted)
-    return _draft(stages, pair, observation, catalog, batch, _reason(stages, wanted, peak_rps, pair))
+    return _draft(stages, pair, observation, catalog, batch, _reason(stages, wanted, peak_rps))
 
 
 def _optimised(pair: Pair, seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> PlanProposal:
@@ -84,7 +84,12 @@ def _optimised(pair: Pair, seen: Observation, catalog: Catalog, settings: Mappin
     if expected is not None and expected.demand_rps > 0:  # at the demand of now, in proportion
         busy = expected.utilization * seen.demand_rps / expected.demand_rps
         expected = replace(expected, demand_rps=seen.demand_rps, utilization=busy)
-    return replace(fixed, expected=expected, memory={}, reason=f"fixed at the peak: {fixed.reason}")
+    return replace(
+        fixed,
+        expected=expected,
+        memory={},
+        reason=f"fixed for a peak of {rate(settings['peak_rps'], 'requests')}: {fixed.reason}",
+    )
 
 
 def carry(
@@ -159,11 +164,7 @@ def _quality(threshold: float, pair: Pair, catalog: Catalog) -> float | None:
     return float(np.interp(threshold, thresholds, qualities)) if thresholds else None
 
 
-def _reason(stages: Stages, wanted: float, peak_rps: float, pair: Pair) -> str:
-    split_words = f"workers: {pair.light} {stages.light}, {pair.heavy} {stages.heavy}, threshold {stages.threshold:.3g}"
-    peak_words = f"for a peak of {rate(peak_rps, 'requests')}" if peak_rps > 0 else "in proportion to the work"
-    if stages.light + stages.heavy == 0:
-        return f"no live worker: {split_words}"
-    if stages.threshold < wanted:
-        return f"{split_words} {peak_words}; a threshold of {wanted:.3g} needs more workers"
-    return f"{split_words} {peak_words}"
+def _reason(stages: Stages, wanted: float, peak_rps: float) -> str:
+    for_what = f"for a peak of {rate(peak_rps, 'requests')}" if peak_rps > 0 else "in proportion to the work"
+    words = f"workers are divided {for_what}, whatever the demand"
+    return f"{words}; a confidence of {wanted:.3g} needs more workers" if stages.threshold < wanted else words

@@ -23,7 +23,7 @@ from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_t
 from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
-from planner.solvers.two_stage.explain import reason, summary
+from planner.solvers.two_stage.explain import reason
 from planner.solvers.two_stage.problem import Answer, Row, by_step, latencies, rows_of
 from planner.solvers.two_stage.solve import Offer, PairPlan, Setup, draft, planned, problem_of
 
@@ -87,8 +87,7 @@ def _drafted(
     kept, key = memory.get("kept", {}), key_of(seen, with_queues=settings["cache"] == BY_DEMAND_AND_QUEUE)
     hit = recalled(offers, kept, key)
     if hit:
-        why = f"{summary(hit, seen.planning_rps, describe)}; kept for {key}"
-        return draft(hit, seen, why, {"kept": dict(kept)}, is_random)
+        return draft(hit, seen, f"reused from an earlier plan for {key}", {"kept": dict(kept)}, is_random)
     best = planned(offers, seen)
     why = reason(best, offers, seen.planning_rps, describe)
     return draft(best, seen, why, {"kept": with_plan(kept, key, best)}, is_random)
@@ -177,4 +176,4 @@ def _describe_row(row: Row, pair: Pair, catalog: Catalog) -> str:
         if row.straight
         else f"no prompt goes straight to {pair.heavy}"
     )
-    return ", ".join(part for part in (levels, direct, f"threshold {row.threshold:.3g}", worth) if part)
+    return ", ".join(part for part in (levels, direct, f"a threshold of {row.threshold:.3g}", worth) if part)

@@ -16,8 +16,6 @@ from planner.catalog.bands import bounds_of
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import ranked
-from planner.control.allocation import describe_counts
-from planner.control.format import counted
 from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
 from planner.control.replan import HOLD_S, LATE
 from planner.observation.hops import unknown_hop
@@ -32,7 +30,7 @@ from planner.solvers.joint.loading import with_cold_loads
 from planner.solvers.joint.pooled import Pool
 from planner.solvers.joint.program.build import problem_of
 from planner.solvers.joint.program.problem import Problem, Solution
-from planner.solvers.joint.program.reading import describe_escalation, proposal_of
+from planner.solvers.joint.program.reading import proposal_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of, routes_with
 from planner.solvers.joint.reserve import Bet, jumps_of, memory_of, rise_in, share_of, updated
 from planner.solvers.joint.solve import solve
@@ -110,7 +108,7 @@ def plan(
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
     programs = {PROGRAM: own} | _other_refining(problem, own, observation, catalog)
     candidates, most = list(_candidates(model, programs, bool(settings["rules"]))), int(settings["improve"])
-    name, best, steps = _best(model, candidates, most)
+    best = _best(model, candidates, most)
     if jumps:
         calm = model_of(observation, catalog, settings, outlook, problem, pool, barred)
         cost = _cost(calm, best.plan, candidates, min(1, most)) / share
@@ -124,7 +122,7 @@ def plan(
     return replace(
         chosen,
         expected=_expected(model, best),
-        reason="; ".join(_describe_plan(best, name, steps) + _troubles(problem, found, observation))
+        reason="; ".join(_describe_late(best) + _troubles(problem, found, observation))
         + _describe_reuse(reuse, chosen)
         + (unknown_hop(observation) if cascades else ""),
         is_feasible=best.value.late < MAX_LATE_SHARE and observation.slo_ms / 1000 in (0.0, problem.slo_s),
@@ -164,20 +162,20 @@ def model_of(
 
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:
     """Return the cost of being ready for a jump until one comes, in units of quality a second."""
-    _, plain, _ = _best(calm, candidates, most)
+    plain = _best(calm, candidates, most)
     return max(0.0, plain.value.total - calm.evaluate(ready).total) * calm.outlook.mean_rps
 
 
-def _best(model: Model, candidates: Candidates, most: int) -> tuple[str, Valued, int]:
-    """The name of the best candidate, what became of it, and in how many steps; `most`: how many are improved."""
+def _best(model: Model, candidates: Candidates, most: int) -> Valued:
+    """The best candidate, improved; `most`: how many are."""
     found = {name: Valued(plan, model.evaluate(plan)) for name, plan in candidates}
     ranked = sorted(found, key=lambda name: -found[name].value.total)
-    best = ranked[0], found[ranked[0]], 0
+    best = found[ranked[0]]
     apart = {_decided(found[name].plan): name for name in reversed(ranked)}  # of equal plans the first
     for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][:most]:
-        valued, steps = improved(model, found[name])
-        if valued.value.total > best[1].value.total:
-            best = name, valued, steps
+        valued, _ = improved(model, found[name])
+        if valued.value.total > best.value.total:
+            best = valued
     return best
 
 
@@ -251,15 +249,9 @@ def _expected(model: Model, best: Valued) -> Expected:
     )
 
 
-def _describe_plan(best: Valued, name: str, steps: int) -> list[str]:
-    counts = Counter(best.plan.allocation.values())
-    phrases = [f"workers: {describe_counts(dict(sorted(counts.items())))}"]
-    phrases += [describe_escalation(cascade) for cascade in best.plan.cascades if cascade.threshold > 0]
-    by = name if name == IN_FORCE or name.startswith(PROGRAM) else f"the rule of {name}"
-    phrases.append(f"found by {by}" + (f" and then improved in {counted(steps, 'step')}" if steps else ""))
-    if best.value.late >= MAX_LATE_SHARE / 10:
-        phrases.append(f"{best.value.late:.1%} of the requests are expected to end late")
-    return phrases
+def _describe_late(best: Valued) -> list[str]:
+    late = best.value.late
+    return [f"{late:.1%} of the requests are expected to end late"] if late >= MAX_LATE_SHARE / 10 else []
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:

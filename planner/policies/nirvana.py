@@ -13,7 +13,6 @@ from planner.catalog.model import Catalog
 from planner.catalog.quality import levels_of
 from planner.catalog.reuse import ReuseProfile
 from planner.control.allocation import assign
-from planner.control.format import counted
 from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.reuse.planning import TEXT_IMAGE, level_of, losses_of, neighbours_of, reuse_plan
@@ -61,7 +60,7 @@ def plan(
         allocation=assign(mix.counts, observation.workers),
         batch={base: batch},
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"all requests go to {base}, {counted(n_workers, 'worker')}; {words}",
+        reason=words,
         reuse=group,
     )
 

@@ -50,13 +50,12 @@ def plan(
     offers = offers_of(catalog, batches)
     mix = maximize_quality(offers, len(observation.workers), demand_rps)
     served = evenly(mix.counts, offers) if settings["even"] else mix
-    routes, how = routes_of(served, offers, catalog, "models", None)
     return PlanProposal(
-        routes=routes,
+        routes=routes_of(served, offers, catalog, "models", None)[0],
         allocation=assign(mix.counts, observation.workers),
         batch=batches,
         expected=expected_of(served, offers, catalog, observation.planning_rps),
-        reason=f"{describe_mix(mix, offers, demand_rps)}; {how}",
+        reason=describe_mix(mix, offers, demand_rps),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.allocation import assign, describe_counts, split
+from planner.control.allocation import assign, split
 from planner.control.proposal import AS_PUBLISHED, BATCH, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.levels.shares import Flow, constant, expected, work_of
@@ -27,13 +27,13 @@ def plan(
     shares = _servable(wanted, n_workers)
     flow = Flow(generated=shares, kept=shares, heavy=catalog.best().name)
     counts = split(work_of(flow, catalog, batch), n_workers)
-    short = "" if shares == wanted else "; one worker cannot serve both levels, so all requests go to the first"
+    short = "" if shares == wanted else "one worker cannot serve both levels"
     return PlanProposal(
         routes=constant(shares),
         allocation=assign(counts, observation.workers),
         batch=dict.fromkeys(shares, batch),
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"{share:.3g} of the requests go to {catalog.best().name}; workers: {describe_counts(counts)}{short}",
+        reason=short,
     )
 
 

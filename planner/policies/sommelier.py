@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.allocation import describe_counts
 from planner.control.format import rate
 from planner.control.proposal import BATCH, BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
 from planner.observation.observation import Observation
@@ -36,14 +35,12 @@ def plan(
     own_rps = settings["overprovision"] * observation.planning_rps / max(1, len(workers))
     chosen = {w.worker_id: choose(w, own_rps, offers, 1000 * settings["drain_s"]) for w in workers}
     mix = evenly(Counter(chosen.values()), offers)
-    counts = describe_counts(dict(sorted(mix.counts.items())))
-    words = f"workers: {counts}" if counts else "no live worker"
     return PlanProposal(
         routes=routes_of(mix, offers, catalog, "models", None)[0],
         allocation=chosen,
         batch=dict.fromkeys(catalog.variants, batch),
         expected=expected_of(mix, offers, catalog, observation.planning_rps),
-        reason=f"{words}; each has the best level that {rate(own_rps, 'requests')} and its queue allow",
+        reason=f"each worker has the best level that {rate(own_rps, 'requests')} and its queue allow",
     )
 
 

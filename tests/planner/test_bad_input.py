@@ -39,7 +39,7 @@ def planned(
     proposal = with_admission(named(name)(seen, offered, memory or {}, {}), seen, offered)
     plan = publish(proposal, None, name, seen.now_ms)
     check(plan, offered)
-    assert proposal.reason
+    assert plan.reason
     assert proposal.allocation.keys() == {worker.worker_id for worker in seen.workers}
     assert proposal.expected
     for figure in (proposal.expected.utilization, proposal.expected.heavy_share, proposal.expected.demand_rps):

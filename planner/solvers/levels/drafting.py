@@ -214,7 +214,7 @@ def _drafted(
     seen, catalog = task.seen, task.catalog
     classes = None if task.is_blind else seen.classes.get(strategy, {})
     hits = task.reuse.hits if task.reuse else {}
-    routes, how = routes_of(mix, offers, catalog, strategy, classes, hits)
+    routes, failed = routes_of(mix, offers, catalog, strategy, classes, hits)
     is_unsaid = is_judged(catalog) or not catalog.has_quality  # what holds of all plans is said by `with_evidence`
     unjudged = "" if is_unsaid else "; not all qualities are measured, so slower counts as better"
     return PlanProposal(
@@ -223,7 +223,7 @@ def _drafted(
         allocation=allocation,
         batch=dict.fromkeys((offer.variant for offer in offers), task.batch),
         expected=expected_of(mix, offers, catalog, seen.planning_rps),
-        reason=f"{describe_mix(mix, offers, task.demand_rps)}; {how}{note}{unjudged}",
+        reason="; ".join(filter(None, [describe_mix(mix, offers, task.demand_rps), failed])) + note + unjudged,
         memory=memory,
         reuse=task.reuse,
     )

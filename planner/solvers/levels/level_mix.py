@@ -22,9 +22,9 @@ import pulp
 from planner.catalog.entries import run_ms, throughput_rps
 from planner.catalog.model import Catalog
 from planner.catalog.quality import Level, degradations, levels_of, random_quality
-from planner.control.allocation import busiest, describe_counts
+from planner.control.allocation import busiest
 from planner.control.format import counted, rate
-from planner.solvers.levels.pasm import predicted, shift_map
+from planner.solvers.levels.pasm import BY_LP, BY_ODA, predicted, shift_map
 from planner.solvers.milp import solve
 from schemas.messages import Expected, Route
 
@@ -273,7 +273,7 @@ def routes_of(
     classes: Mapping[str, float] | None,
     hits: Mapping[str, float] = EVERY_TIME,
 ) -> tuple[tuple[Route, ...], str]:
-    """The shift map's rows from what was seen of the classes, with the mix for requests of none; and who made them.
+    """The shift map's rows from what was seen of the classes, with the mix for requests of none; and what failed.
 
     `classes` None, or a catalog without any under this strategy: the mix for all, whatever the prompt. `hits`: reuse
     level -> how often it is what it is named for; other levels always are.
@@ -283,12 +283,12 @@ def routes_of(
     named = catalog.classes(strategy)
     known = [level for level in levels if level in named]
     if classes is None or not known:
-        how = "levels are drawn at random for all prompts"
-        return (blind,), how if classes is None else f"{how}, as the catalog has no classes of prompts"
+        return (blind,), ""
     wanted = predicted(classes, known)
     pasm = shift_map(levels, wanted, mix.shares, _lost(degradations(catalog, strategy), offers, hits))
     rows = tuple(Route(label=label, levels=pasm.rows.get(label, mix.shares)) for label in sorted(named))
-    return (*rows, blind), f"levels follow the classes of prompts (aligned by {pasm.how})"
+    is_whole = pasm.how in (BY_ODA, BY_LP)
+    return (*rows, blind), "" if is_whole else f"levels may not suit the classes as well as they could: by {pasm.how}"
 
 
 def _lost(
@@ -323,10 +323,10 @@ def _quality(shares: Mapping[str, float], offers: Sequence[Offer], catalog: Cata
 
 
 def describe_mix(mix: Mix, offers: Sequence[Offer], demand_rps: float) -> str:
-    """Describe a mix: "workers: heavy 3, light 1 for 10.5 requests/s", what it cannot carry, why it may not be best."""
-    counts = describe_counts({variant: count for variant, count in mix.counts.items() if count > 0})
-    words = f"{f'workers: {counts}' if counts else 'no live worker'} for {rate(demand_rps, 'requests')}"
-    if mix.carried < 1 and counts:
+    """Say what a mix cannot carry, and why it may not be the best; "" if there is nothing to say."""
+    words = [mix.trouble] if mix.trouble else []
+    if mix.carried < 1 and any(mix.counts.values()):
         needed = math.ceil(demand_rps / max(offer.rps for offer in offers))
-        words += f", saturated: they serve {mix.carried:.0%} of it, {counted(needed, 'worker')} would serve all"
-    return f"{words}, as {mix.trouble}" if mix.trouble else words
+        served = f"the workers serve {mix.carried:.0%} of {rate(demand_rps, 'requests')}"
+        words.insert(0, f"{served}, {counted(needed, 'worker')} would serve all")
+    return "; ".join(words)

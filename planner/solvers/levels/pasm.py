@@ -24,6 +24,7 @@ from planner.solvers.milp import solve
 Masses = NDArray[np.float64]  # [n classes, n levels], both slowest first
 NOTHING = 1e-12  # mass that rounding leaves
 PRIOR = 0.5  # prompts each class counts as seen before any was; ours, so that no class is impossible
+BY_ODA, BY_LP = "ODA", "transport LP"
 Rows = dict[str, dict[str, float]]  # class -> level -> probability, only positive ones
 
 
@@ -32,7 +33,7 @@ class Pasm(NamedTuple):
 
     rows: Rows  # each sums to 1
     degradation: float  # Eq. 2: quality the mean prompt loses by not getting its class's level
-    how: str  # "ODA" | "transport LP", with what went wrong
+    how: str  # BY_ODA | BY_LP, with what went wrong
 
 
 def shift_map(
@@ -56,12 +57,12 @@ def shift_map(
 def _cheapest(h: Masses, f: Masses, cost: Masses) -> tuple[Masses, str]:
     by_oda = aligned(h, f)
     if is_convex(cost):
-        return by_oda, "ODA"
+        return by_oda, BY_ODA
     exact, trouble = cheapest(h, f, cost)
     if exact is None:
-        return by_oda, f"ODA, as {trouble}"
+        return by_oda, f"{BY_ODA}, as {trouble}"
     better = (exact * cost).sum() < (by_oda * cost).sum() - 1e-9
-    return (exact, "transport LP") if better else (by_oda, "ODA")
+    return (exact, BY_LP) if better else (by_oda, BY_ODA)
 
 
 def _row(mass: Masses, levels: Sequence[str], shares: Mapping[str, float]) -> dict[str, float]:

@@ -11,7 +11,6 @@ from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
 from planner.catalog.quality import random_quality
 from planner.control.allocation import assign, busiest
-from planner.control.format import counted
 from planner.control.proposal import Parameter, PlanProposal, validate_parameters
 from planner.observation.observation import Observation
 from planner.solvers.aimd import MEMORY, tuned
@@ -90,6 +89,6 @@ def on(
         allocation=assign(counts, observation.workers),
         batch={variant.name: batch},
         expected=expected(flow, counts, catalog, batch, observation.demand_rps),
-        reason=f"all requests go to {variant.name}, {counted(len(observation.workers), 'worker')}, batches of {batch}",
+        reason=f"a call generates up to {batch} images" if batch > 1 else "",
         memory={} if settings["batch"] else {MEMORY: sizes},
     )

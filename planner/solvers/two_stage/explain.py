@@ -1,4 +1,4 @@
-"""A two-stage plan in one sentence for operators: what it is, and what keeps it from being better."""
+"""What keeps a two-stage plan from being better, in words for operators."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,22 +13,13 @@ DescribeThresholds = Callable[[Pair, Row], str]  # a row's thresholds in words
 
 
 def reason(plan: PairPlan, offers: Sequence[Offer], planning_rps: float, describe: DescribeThresholds) -> str:
-    """Describe the plan, then its binding constraints or what could not be met.
+    """Describe the plan's binding constraints, or what could not be met; "" without a worker.
 
     `offers`: the plan's own and those it was chosen from.
     """
-    what = summary(plan, planning_rps, describe)
     if not plan.problem.workers:
-        return f"no live worker: {what}"
-    return f"{what}; {_bound(plan, offers, describe) if plan.is_feasible else _unmet(plan, planning_rps)}"
-
-
-def summary(plan: PairPlan, planning_rps: float, describe: DescribeThresholds) -> str:
-    """Workers, batches, thresholds and demand."""
-    (light, heavy), answer = (plan.pair.light, plan.pair.heavy), plan.answer
-    split = f"workers: {light} {answer.workers[0]}, {heavy} {answer.workers[1]}"
-    batches = f"batches of {answer.batches[0]} and {answer.batches[1]}"
-    return f"{split}, {batches}, {describe(plan.pair, answer.row)}, for {rate(planning_rps, 'requests')}"
+        return ""
+    return _bound(plan, offers, describe) if plan.is_feasible else _unmet(plan, planning_rps)
 
 
 def shed_share(plan: PairPlan, planning_rps: float) -> float:

@@ -125,7 +125,7 @@ def test_what_is_asked_wrongly_is_reported(arguments: tuple[str, ...], reported:
 
 def test_people_get_a_table_with_the_reason() -> None:
     done = run("solve", "--policy", "clipper-light", "--demand", "4", "--workers", "3")
-    assert "all requests go to light" in done.output
+    assert "3 workers of light serve all requests" in done.output
     assert "solved in" in done.output
 
 

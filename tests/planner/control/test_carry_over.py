@@ -108,7 +108,7 @@ def test_where_some_are_gone_the_plan_goes_on_without_them_and_says_why() -> Non
     plan = after(a_plan(version=7), "w-1")
     assert plan is not None
     assert (plan.version, plan.policy, plan.allocation) == (8, a_plan().policy, {"w-1": "light"})
-    assert plan.reason == "plan 7 stays, without w-2, which left: the solver broke"
+    assert "plan 7 stays, without w-2, which left: the solver broke" in plan.reason
 
 
 def test_what_waits_for_a_variant_of_which_the_only_worker_is_gone_has_one_though_the_policy_fails() -> None:

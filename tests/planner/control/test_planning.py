@@ -286,11 +286,11 @@ def test_a_plan_is_due_at_once_and_then_when_something_calls_for_it() -> None:
     logic.begin()
     assert [why(400), why(600)] == ["the first plan", ""], "who begins to lead plans at once"
     plans.pin = Pin(policy="p")
-    assert [why(800), why(1000)] == ["an operator's order", ""]
+    assert [why(800), why(1000)] == ["an operator ordered it", ""]
     logic.end_period()
     assert [why(1200), why(1400)] == ["the period is over", ""]
     heartbeats.clear()
-    assert [why(1600), why(1600 + PERIOD_MS)] == ["w-1 is lost", "the period is over"]
+    assert [why(1600), why(1600 + PERIOD_MS)] == ["w-1 left", "the period is over"]
 
 
 def test_whether_a_plan_may_be_due_is_reported_by_period_and_backlog() -> None:

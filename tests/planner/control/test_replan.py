@@ -67,10 +67,10 @@ CATALOG = parse(
     [
         (CALM, 4999, ""),
         (CALM, 5000, "the period is over"),
-        (CALM._replace(workers=("w-1",)), 0, "w-2 is lost"),
+        (CALM._replace(workers=("w-1",)), 0, "w-2 left"),
         (CALM._replace(workers=("w-1", "w-2", "w-3")), 0, "w-3 joined"),
-        (CALM._replace(workers=("w-1", "w-3")), 0, "w-2 is lost; w-3 joined"),
-        (CALM._replace(pin=("p", "{}")), 0, "an operator's order"),
+        (CALM._replace(workers=("w-1", "w-3")), 0, "w-2 left; w-3 joined"),
+        (CALM._replace(pin=("p", "{}")), 0, "an operator ordered it"),
         (CALM._replace(backlog_ms=2001.0), 1000, "the backlog grew from 0.5 to 2.0 s a worker"),
         (CALM._replace(backlog_ms=2001.0), 999, ""),
         (CALM._replace(backlog_ms=2000.0), 1000, ""),

@@ -61,8 +61,8 @@ def test_only_thresholds_with_support_are_chosen() -> None:
 def test_a_threshold_between_two_measured_ones_is_said_to_be() -> None:
     points = tuple(DeferralPoint(t, f) for t, f in ((0.6, 0.2), (0.7, 0.5)))
     few = a_catalog(discriminators={"look": a_discriminator(deferral=points)})
-    assert "threshold 0.65 (f interpolated)" in drafted(seen(demand_rps=80.0), few).reason
-    assert "interpolated" not in drafted(seen(demand_rps=80.0)).reason
+    assert "a threshold of 0.65 lies between measured ones" in drafted(seen(demand_rps=80.0), few).reason
+    assert "between measured ones" not in drafted(seen(demand_rps=80.0)).reason
 
 
 def test_the_over_provisioning_is_planned_for_but_not_expected() -> None:
@@ -110,9 +110,9 @@ def test_a_fleet_that_is_right_stays_where_it_is() -> None:
 
 def test_the_reason_names_what_binds_and_what_more_would_give() -> None:
     workers_bind = drafted(seen(4, 60.0)).reason
-    assert "one more worker would allow threshold 0.65 (light is 66% busy, heavy 100%)" in workers_bind
+    assert "one more worker would allow a threshold of 0.65 (light is 66% busy, heavy 100%)" in workers_bind
     assert "SLO" not in workers_bind
-    assert "without the SLO of 0.25 s there would be threshold 0.5" in drafted(seen(4, 60.0, slo_ms=250.0)).reason
+    assert "without the SLO of 0.25 s there would be a threshold of 0.5" in drafted(seen(4, 60.0, slo_ms=250.0)).reason
     assert drafted(seen(4, 1.0)).reason.endswith("no limit is reached")
 
 

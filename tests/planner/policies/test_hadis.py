@@ -122,7 +122,7 @@ def test_no_demand_has_the_best_row() -> None:
 
 
 def test_no_worker_and_one_worker_are_plans() -> None:
-    assert "no live worker" in drafted(seen(0)).reason
+    assert drafted(seen(0)).allocation == {}
     alone = drafted(seen(1, 1.0))
     assert set(alone.allocation.values()) == {"heavy"}  # cannot hold two levels; it generates 5/s
     assert alone.routes[0].levels == {"heavy": 1.0}
@@ -134,12 +134,11 @@ def test_a_fleet_that_is_right_stays_where_it_is() -> None:
     assert draft.allocation == {w.worker_id: w.variant for w in workers}
 
 
-def test_the_reason_names_the_pair_the_thresholds_and_what_binds_over_all_pairs() -> None:
+def test_the_reason_names_what_binds_over_all_pairs() -> None:
     catalog = catalogs.load("hadis-l40s")
     reason = drafted(seen(16, 2.0, slo_ms=60_000.0), catalog).reason
-    assert "sd35-turbo then sd35-medium, prompts from hardness 0.4 on go straight to sd35-medium" in reason
-    assert "FID 20.93" in reason
-    assert "one more worker would allow sd35-turbo then sd35-medium" in reason
+    pair = "sd35-turbo then sd35-medium, prompts from hardness 0.4 on go straight to sd35-medium"
+    assert f"one more worker would allow {pair}" in reason
     assert drafted(seen(64, 0.5, slo_ms=60_000.0), catalog).reason.endswith("no limit is reached")
 
 

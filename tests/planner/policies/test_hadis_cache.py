@@ -23,7 +23,7 @@ def test_a_demand_of_the_same_range_gets_the_plan_made_for_the_range() -> None:
     first = drafted(seen(8, 101.0), {}, BY_DEMAND)
     same = drafted(seen(8, 112.0), first.memory, BY_DEMAND)
     assert (same.cascades, same.allocation, same.batch) == (first.cascades, first.allocation, first.batch)
-    assert same.reason.endswith("kept for 8 workers, demand 25")
+    assert same.reason == "reused from an earlier plan for 8 workers, demand 25"
     assert same.memory == first.memory
 
 

@@ -19,7 +19,6 @@ def test_it_allocates_as_argus_does_but_every_prompt_has_the_same_route(demand: 
     assert len(blind.routes) == 1
     assert blind.routes[0] == aware.routes[-1]
     assert blind.routes[0].label == ""
-    assert "levels are drawn at random for all prompts" in blind.reason
 
 
 def test_as_published_every_worker_gets_an_even_share() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from planner.catalog.model import Catalog
-from planner.control.allocation import assign, describe_counts
+from planner.control.allocation import assign
 from planner.control.format import counted, rate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation
@@ -37,9 +37,7 @@ def proposal_of(
             heavy_share=_answered_share(problem, found, catalog.best().name),
             quality=_quality(problem, found),
         ),
-        reason="; ".join(
-            _describe_solution(problem, counts, cascades, found.trouble) + _troubles(problem, found, seen)
-        ),
+        reason="; ".join([*filter(None, [found.trouble]), *_troubles(problem, found, seen)]),
         weighs_moves=True,
         is_feasible=worth.shed <= ROUNDING and _slo_s(problem, seen) >= problem.slo_s,
     )
@@ -148,20 +146,6 @@ def _quality(problem: Problem, found: Solution) -> float | None:
 
 def _served(problem: Problem, found: Solution) -> float:
     return float(problem.shares @ found.given.sum(axis=1))
-
-
-def _describe_solution(problem: Problem, counts: Sequence[int], cascades: Sequence[Cascade], trouble: str) -> list[str]:
-    running = describe_counts({name: n for name, n in zip(problem.levels, counts, strict=True) if n})
-    if not running:
-        return ["no live worker"]
-    return [f"workers: {running}", *map(describe_escalation, cascades), *([trouble] if trouble else [])]
-
-
-def describe_escalation(cascade: Cascade) -> str:
-    """Say which images are generated again, and where."""
-    begun = f" from step {cascade.refine_from_step} of the draft" if cascade.refine_from_step else ""
-    images = f"images of {cascade.level} with a confidence below {cascade.threshold:.3g}"
-    return f"{images} are generated again on {cascade.next_level}{begun}"
 
 
 def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
