@@ -1,32 +1,10 @@
 """Options of `pochade simulate` for what a deployment does beside, or unlike, its catalog's profile."""
 
-import math
-
 import click
 
 from streams.commands.options import FOLDER
 
-FACTOR = click.FloatRange(1, 1000)
 CV = click.FloatRange(0, 10)
-
-
-class Stragglers(click.ParamType):
-    """Option type of a share of calls and the factor by which they take longer, such as `0.01:5`."""
-
-    name = "share:factor"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, float]:
-        """Return both numbers."""
-        if isinstance(value, tuple):
-            return value
-        share, _, factor = str(value).partition(":")
-        try:
-            found = float(share), float(factor)
-        except ValueError:
-            found = math.nan, math.nan
-        if not (0 <= found[0] <= 1 and 1 <= found[1] <= 1000):
-            self.fail(f"{value!r}: write SHARE:FACTOR, such as 0.01:5, with a factor from 1 to 1000", param, ctx)
-        return found
 
 
 class Speeds(click.ParamType):
@@ -106,40 +84,8 @@ OPTIONS = (
         help="Coefficient of variation of run times (default: as the catalog's profile measured it; 0 without one).",
     ),
     click.option(
-        "--stragglers",
-        type=Stragglers(),
-        help="Share of calls that take longer and the factor by which they do, such as 0.01:5 (default: none).",
-    ),
-    click.option(
-        "--load-cv",
-        type=CV,
-        default=0.0,
-        show_default=True,
-        help="Coefficient of variation of load times, which no catalog measures; 0.88 is that of a production trace.",
-    ),
-    click.option(
         "--speeds",
         type=Speeds(),
         help="Relative speeds of the workers in order, repeated over the fleet, such as 1,1,0.5 (default: all 1).",
-    ),
-    click.option(
-        "--resident",
-        type=click.IntRange(1, 1000),
-        help="Number of models that a worker holds; changing to a held one takes no load time (default: 1, or as many "
-        "as --preload and --load-beside need).",
-    ),
-    click.option(
-        "--preload",
-        "preloaded",
-        multiple=True,
-        metavar="NAME[,NAME...]",
-        help="Variants that every worker holds from its start, separated by commas; may be repeated.",
-    ),
-    click.option(
-        "--load-beside",
-        "beside_factor",
-        type=FACTOR,
-        help="Let a worker load a model beside serving, its calls taking this factor longer meanwhile (default: "
-        "loading blocks the worker, as it does live).",
     ),
 )

@@ -125,13 +125,6 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     help="Take requests from the prompts recorded in the profile, instead of drawing them at random.",
 )
 @click.option(
-    "--truth",
-    multiple=True,
-    metavar="ASPECT=NUMBER",
-    help="What is true and policies do not know: time.VARIANT, choice, confidence, monotone, class.STRATEGY.LEVEL "
-    "(replay/simulation/README.md); may be repeated.",
-)
-@click.option(
     "--truth-catalog",
     "true_catalog",
     metavar="NAME",
@@ -168,7 +161,8 @@ def simulate(
     from replay.simulation.session import baseline_of, report_of
     from streams.catalogs import measured
 
-    _refuse_without_effect(context, asked)
+    if not asked["has_hops"]:
+        refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
     if report is not None:
         need(*OF_REPORTS)  # said before minutes of simulating
     settings = context.obj()
@@ -176,6 +170,8 @@ def simulate(
     asked |= defaults_of(settings, catalog, asked, is_own=given.is_topic)
     _require(asked, catalog.name)
     setups = setups_of(settings, catalog, asked)
+    if change := asked.get("change"):  # what `bench simulate` has beside
+        setups = [change(setup) for setup in setups]
     if warning := unheeded(setups[0].outages, catalog):
         click.echo(f"--failures: {warning}", err=True)
     given.check_renamed(catalog.served.keys() | catalog.bases.keys())
@@ -195,15 +191,6 @@ def simulate(
     _show(found, runs)
     if report is not None:
         _write(context, found, report)
-
-
-def _refuse_without_effect(context: click.Context, asked: dict[str, Any]) -> None:
-    """Raise click.UsageError for options that were given and have no effect in the mode that others ask for."""
-    if not asked["has_hops"]:
-        refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
-    if not asked["loads"]:
-        needing = ["load_cv", "resident", "preloaded", "beside_factor"]
-        refuse_given(context, needing, "with --no-load, by which changing variant takes no time")
 
 
 def _require(asked: dict[str, Any], catalog: str) -> None:

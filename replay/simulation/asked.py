@@ -15,9 +15,8 @@ from replay.simulation.draws.hop_latencies import NO_LATENCIES, HopLatencies
 from replay.simulation.draws.run_times import ASKED, IN_HOPS, Variation, measured_variation
 from replay.simulation.failures import read_failures
 from replay.simulation.session import OVERPROVISION, with_overprovision
-from replay.simulation.setup import Residency, Setup, Timing, without_backlog_limits
+from replay.simulation.setup import Setup, Timing, without_backlog_limits
 from replay.simulation.shipped_latencies import hop_latencies, shipped_hop_latencies
-from replay.simulation.truth import Truth, check_fits
 from replay.traces import Trace
 from schemas.errors import PochadeError
 from streams.catalogs import measured, recorded_prompts
@@ -45,9 +44,11 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         PochadeError: no policy, or an option that is not what it must be.
     """
     names = _policies(asked["policies"])
-    truth = true_catalog(catalog, asked["true_catalog"], asked["truth"])
-    if truth is not None and asked["is_recorded"]:
-        raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth and --truth-catalog out")
+    truth = measured(asked["true_catalog"]) if asked["true_catalog"] else None
+    if truth is not None:
+        check_fits(catalog, truth)
+        if asked["is_recorded"]:
+            raise PochadeError("--recorded takes outcomes as they were recorded: leave --truth-catalog out")
     hops = _hop_latencies(asked)
     prompts = recorded_prompts(asked["catalog"] or settings.catalog) if asked["is_recorded"] else None
     common = Setup(
@@ -67,7 +68,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         sheds=bool(asked["sheds"]),
         prompts=prompts,
         redraws=asked["redraws"],
-        timing=_timing(settings, catalog, asked, hops),
+        timing=_timing(settings, asked, hops),
         variation=_variation(asked, catalog, hops),
         quotas=quotas_of(settings),
         features=settings.features,
@@ -107,40 +108,33 @@ def _policies(given: Sequence[str]) -> list[str]:
     return names
 
 
-def _timing(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], hops: HopLatencies) -> Timing:
+def _timing(settings: Settings, asked: Mapping[str, Any], hops: HopLatencies) -> Timing:
     """Return the times of a deployment; where nothing is shed, a request is admitted however much waits."""
-    timing = timing_of(settings, loads=asked["loads"], hops=hops, residency=_residency(asked, catalog))
+    timing = timing_of(settings, loads=asked["loads"], hops=hops)
     if not asked["sheds"] and not settings.tenants:  # tenants' rights are shares of the backlog that is admitted
         return without_backlog_limits(timing)
     return timing
 
 
-def true_catalog(catalog: Catalog, name: str | None, aspects: Sequence[str]) -> Catalog | None:
-    """Return the catalog of outcomes, by this name or file and with these aspects; None if neither is given.
-
-    Raises Unknown, PochadeError.
-    """
-    if not name and not aspects:
-        return None
-    true = Truth.parse(aspects).of(measured(name) if name else catalog)
-    check_fits(catalog, true)
-    return true
+def check_fits(catalog: Catalog, true: Catalog) -> None:
+    """Raise PochadeError unless all that plans may name is in the true catalog, on the same scale."""
+    parts: Mapping[str, tuple[set[object], set[object]]] = {
+        "variants": (set(catalog.variants), set(true.variants)),
+        "discriminators": (set(catalog.discriminators), set(true.discriminators)),
+        "cascades": ({pair.key for pair in catalog.cascades}, {pair.key for pair in true.cascades}),
+    }
+    for what, (planned, there) in parts.items():
+        if missing := planned - there:
+            names = ", ".join(sorted(str(name) for name in missing))
+            raise PochadeError(f"the true catalog {true.name!r} lacks {what} that plans name: {names}")
+    if catalog.scale != true.scale:
+        raise PochadeError(f"the true catalog {true.name!r} is on the scale {true.scale}, plans on {catalog.scale}")
 
 
 def _hop_latencies(asked: Mapping[str, Any]) -> HopLatencies:
     if not asked["has_hops"]:
         return NO_LATENCIES
     return hop_latencies(read_run(asked["measured"]).report) if asked["measured"] else shipped_hop_latencies()
-
-
-def _residency(asked: Mapping[str, Any], catalog: Catalog) -> Residency:
-    preloaded = tuple(name for given in asked["preloaded"] for name in given.split(",") if name)
-    for name in preloaded:
-        catalog.level(name)
-    least = max(len(preloaded), 2 if asked["beside_factor"] else 1)
-    return Residency(
-        models=asked["resident"] or least, preloaded=preloaded, beside_factor=asked["beside_factor"] or 0.0
-    )
 
 
 def _variation(asked: Mapping[str, Any], catalog: Catalog, hops: HopLatencies) -> Variation:
@@ -151,15 +145,7 @@ def _variation(asked: Mapping[str, Any], catalog: Catalog, hops: HopLatencies) -
         spread, origin = {name: {1: asked["run_cv"]} for name in catalog.variants}, ASKED
     elif hops.paint or hops.paint_of:
         spread, origin = {}, IN_HOPS
-    share, factor = asked["stragglers"] or (0.0, 1.0)
-    return Variation(
-        run_cv=spread,
-        origin=origin,
-        straggler_share=share,
-        straggler_factor=factor,
-        load_cv=asked["load_cv"],
-        speeds=asked["speeds"] or (),
-    )
+    return Variation(run_cv=spread, origin=origin, speeds=asked["speeds"] or ())
 
 
 def _parameters(given: Sequence[str], policy: str, policies: Sequence[str]) -> dict[str, float]:

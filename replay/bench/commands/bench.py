@@ -20,6 +20,7 @@ from replay.bench.commands.bench_papers import papers
 from replay.bench.commands.bench_peers import peers
 from replay.bench.commands.bench_reuse import reuse
 from replay.bench.commands.bench_scale import scale
+from replay.bench.commands.bench_simulate import simulate
 from replay.bench.commands.bench_trace import trace
 from replay.bench.commands.bench_validate import validate
 from replay.bench.commands.measuring import OUTPUT, measure
@@ -89,6 +90,7 @@ bench.add_command(papers)
 bench.add_command(peers)
 bench.add_command(reuse)
 bench.add_command(scale)
+bench.add_command(simulate)
 bench.add_command(trace)
 bench.add_command(validate)
 

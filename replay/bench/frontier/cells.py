@@ -1,4 +1,4 @@
-"""One cell as a `pochade simulate` command, which is run from the arguments that are printed."""
+"""One cell as a `pochade bench simulate` command, which is run from the arguments that are printed."""
 
 import os
 import pathlib
@@ -8,8 +8,9 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any
 
+from replay.bench.commands.bench_simulate import change_of
+from replay.bench.commands.bench_simulate import simulate as command
 from replay.bench.frontier.grid import GridCell, fleet_of, truth_of
-from replay.commands.simulate import simulate as command
 from replay.commands.trace_options import TraceGiven
 from replay.simulation import session
 from replay.simulation.asked import setups_of
@@ -28,7 +29,7 @@ Figures = dict[str, float]
 
 
 def arguments_of(cell: GridCell, trace: pathlib.Path, scale: float, limit: int | None = None) -> list[str]:
-    """Return what follows `pochade simulate` to run the cell, whose trace lies in this file."""
+    """Return what follows `pochade bench simulate` to run the cell, whose trace lies in this file."""
     fleet = fleet_of(cell.catalog)
     given = [str(trace), "--scale", f"{scale:g}"]
     given += ["--limit", str(limit)] if limit else []
@@ -43,7 +44,7 @@ def arguments_of(cell: GridCell, trace: pathlib.Path, scale: float, limit: int |
 
 def command_of(arguments: Sequence[str]) -> str:
     """Return the one line that runs a cell again."""
-    return shlex.join(["pochade", "simulate", *arguments])
+    return shlex.join(["pochade", "bench", "simulate", *arguments])
 
 
 def run(arguments: Sequence[str]) -> Figures:
@@ -53,7 +54,7 @@ def run(arguments: Sequence[str]) -> Figures:
     given = {field.name: asked[field.name] for field in fields(TraceGiven)}
     trace = _trace(tuple(sorted(given.items())))
     [setup] = setups_of(Settings(), measured(asked["catalog"]), asked)
-    [ran] = session.simulate(setup, trace, asked["seeds"], lambda _requests: None)
+    [ran] = session.simulate(change_of(asked)(setup), trace, asked["seeds"], lambda _requests: None)
     figures = figures_of(ran)
     found = {name: float(figures[name]) for name in RECORDED_FIGURES if figures[name] is not None}
     return found | {"cpu_s": round(_cpu_s() - began_s, 3)}

@@ -118,7 +118,7 @@ def fleet_of(catalog: str) -> Fleet:
 
 
 def truth_of(fleet: Fleet, truth: str) -> tuple[str, ...]:
-    """Return the aspects of a truth, as `pochade simulate --truth` takes them."""
+    """Return the aspects of a truth, as `pochade bench simulate --truth` takes them."""
     if truth == "slow":
         return tuple(f"time.{variant}=1.2" for variant in fleet.heavy)
     return ("choice=0.8", "confidence=0.8333") if truth == "curve" else ()

@@ -10,6 +10,7 @@ import pytest
 
 from planner.catalog.reuse import Neighbours, ReuseProfile
 from planner.observation.observation import Observation
+from replay.bench.truth import Truth
 from replay.reports.assembly import entry
 from replay.simulation.draws.neighbours import NeighbourDraws, SampledNeighbour
 from replay.simulation.overrides import requested_overrides
@@ -18,7 +19,6 @@ from replay.simulation.results.tables import describe_reuse
 from replay.simulation.roles.control.observation_feed import ObservationFeed
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import VECTOR_STORE, Setup
-from replay.simulation.truth import Truth
 from replay.traces import constant
 from replay.traces.trace import Overrides
 from schemas.messages import GenerateOptions, ReuseFloor, ReuseGuard

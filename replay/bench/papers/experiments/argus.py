@@ -68,7 +68,7 @@ PROMPTS = Suspect(
 )
 TIMES = Suspect(
     "the fleet has the run times of ARGUS's second table, not those of Table 2",
-    "simulate --truth time.VARIANT=FACTOR, for policies too",
+    "bench simulate --truth time.VARIANT=FACTOR, for policies too",
     on_catalog(*(f"+{aspect}" for aspect in OTHER_TIMES)),
 )
 

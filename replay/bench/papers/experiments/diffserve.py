@@ -49,7 +49,7 @@ ARTIFACT_STATIC = Suspect(
 )
 MONOTONE = Suspect(
     "FID falls with every image more that heavy generates, where the measured one rises again",
-    "simulate --truth monotone=1",
+    "bench simulate --truth monotone=1",
     lambda cell: dataclasses.replace(cell, truth=f"{cell.catalog}+monotone=1"),
 )
 LOW_LOAD = Suspect(

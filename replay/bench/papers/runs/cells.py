@@ -15,6 +15,7 @@ from planner.control.proposal import BY_POLICY
 from replay.bench.papers.affinity import FITTED, Affinity, with_affinity
 from replay.bench.papers.runs.scaling import Scaled, Scaling, rules_of, scaled_of
 from replay.bench.papers.runs.tiers import Moved, Tiers, moved_of
+from replay.bench.truth import Truth
 from replay.simulation import session
 from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.run_times import ASKED, NO_VARIATION, Variation
@@ -22,7 +23,6 @@ from replay.simulation.results.figures import figures_of
 from replay.simulation.run import Ran
 from replay.simulation.setup import Outage, Residency, Setup, Timing
 from replay.simulation.shipped_latencies import shipped_hop_latencies
-from replay.simulation.truth import Truth
 from replay.traces import Trace
 from schemas.errors import Unknown
 from schemas.messages import Plan
@@ -186,7 +186,7 @@ def _variation(cell: Cell) -> Variation:
 def catalog_of(name: str) -> Catalog:
     """A catalog that ships, changed by what stands behind its name: REUSE, AFFINITY, PAIR, MISREAD, or an aspect.
 
-    An aspect is one of `replay.simulation.truth`, such as "+time.sdxl=1.5".
+    An aspect is one of `replay.bench.truth`, such as "+time.sdxl=1.5".
     """
     base, _, last = name.rpartition("+")
     if not base:

@@ -55,7 +55,7 @@ from replay.bench.frontier.tables import (
 )  # fmt: skip
 from replay.bench.papers.runs.arrivals import HELD_OUT, TUNING
 from replay.bench.papers.runs.names import HADIS, JOINT, LIGHT
-from replay.simulation.truth import Truth
+from replay.bench.truth import Truth
 from schemas.errors import PochadeError, Unknown
 from streams.catalogs import measured
 from streams.cli import main
@@ -170,10 +170,12 @@ def test_the_printed_command_gives_the_figures_of_the_cell(tmp_path: pathlib.Pat
     files = TraceFiles(tmp_path / "traces", None, ["azure-1to8"], 150)
     with ResultStore(tmp_path, digest_of(150)) as store:
         kept = run_cells([cell], files, store, 1, lambda *_: None)[cell.key]
-    shown = frontier("--quick", "--commands", "--out", str(tmp_path), "--catalog", cell.catalog)
-    assert "pochade simulate" in shown.output
+    shown = frontier(
+        "--quick", "--commands", "--out", str(tmp_path), "--catalog", cell.catalog, "--trace", "azure-1to8"
+    )
+    assert "pochade bench simulate" in shown.output
     command = command_of(files.arguments(cell))
-    assert command.startswith("pochade simulate ")
+    assert command.startswith("pochade bench simulate ")
     ran = CliRunner().invoke(main, [*shlex.split(command)[1:], "--no-baseline", "--report", str(tmp_path / "report")])
     assert ran.exit_code == 0, ran.output
     report = json.loads((tmp_path / "report" / "report.json").read_text())["policies"][JOINT]

@@ -8,11 +8,12 @@ import pytest
 from planner.catalog.bands import cascade_table
 from planner.catalog.quality import cascade_quality
 from planner.serving.dispatch.worker import WorkerLogic
+from replay.bench.truth import Truth
+from replay.simulation.asked import check_fits
 from replay.simulation.draws.classes import classes_at
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.results.figures import figures_of
 from replay.simulation.setup import Setup
-from replay.simulation.truth import Truth, check_fits
 from schemas.errors import PochadeError, Unknown
 from streams.catalogs import load, measured
 from tests.replay.simulation.runs import arrivals, ran

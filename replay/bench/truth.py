@@ -144,21 +144,6 @@ class Truth(dict[str, float]):
         return {name.removeprefix(f"{kind}."): value for name, value in self.items() if name.startswith(f"{kind}.")}
 
 
-def check_fits(catalog: Catalog, true: Catalog) -> None:
-    """Raise PochadeError unless all that plans may name is in the true catalog, on the same scale."""
-    parts: Mapping[str, tuple[set[object], set[object]]] = {
-        "variants": (set(catalog.variants), set(true.variants)),
-        "discriminators": (set(catalog.discriminators), set(true.discriminators)),
-        "cascades": ({pair.key for pair in catalog.cascades}, {pair.key for pair in true.cascades}),
-    }
-    for what, (planned, there) in parts.items():
-        if missing := planned - there:
-            names = ", ".join(sorted(str(name) for name in missing))
-            raise PochadeError(f"the true catalog {true.name!r} lacks {what} that plans name: {names}")
-    if catalog.scale != true.scale:
-        raise PochadeError(f"the true catalog {true.name!r} is on the scale {true.scale}, plans on {catalog.scale}")
-
-
 def _of_quality(variant: Variant, quality: float) -> Variant:
     return variant if variant.quality == quality else dataclasses.replace(variant, quality=quality)
 
