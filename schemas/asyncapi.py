@@ -13,6 +13,7 @@ from schemas.avro import Message, subject_of
 from schemas.json_types import properties_of
 from schemas.registry import latest
 from schemas.topics import PLAN, PUBLIC, RESULTS, Topic, full_name
+from schemas.vocabulary import aliased
 
 VERSION: Final = "3.0.0"
 AVRO: Final = "application/vnd.apache.avro;version=1.9.0"
@@ -131,8 +132,8 @@ def _messages(topics: Iterable[Topic]) -> dict[str, Any]:
 
 
 def _flat() -> dict[str, Any]:
-    """The fields of a request in JSON: those of its options stand beside its own."""
-    return properties_of(messages.GenerateRequest, ("options",)) | properties_of(messages.GenerateOptions)
+    """The fields of a request in JSON, and their aliases: those of its options stand beside its own."""
+    return aliased(properties_of(messages.GenerateRequest, ("options",)) | properties_of(messages.GenerateOptions))
 
 
 def _avro(kind: type[Message], topic: Topic) -> dict[str, Any]:

@@ -43,8 +43,8 @@ def schema_of(hint: Any) -> dict[str, Any]:
     raise TypeError(f"no JSON Schema for {hint!r}: messages use str, int, float, bool, tuples, dicts and each other")
 
 
-def _of_option(schema: dict[str, Any], about: Option) -> dict[str, Any]:
-    limits: dict[str, Any] = {"enum": ["", *about.words]} if about.words else {}
+def _of_option(schema: dict[str, Any], about: Option, default: Any) -> dict[str, Any]:
+    limits: dict[str, Any] = {"enum": list(dict.fromkeys((default, *about.words)))} if about.words else {}
     if about.low is not None:
         limits["exclusiveMinimum" if about.is_above_low else "minimum"] = about.low
     if about.high is not None:
@@ -60,7 +60,7 @@ def _of_option(schema: dict[str, Any], about: Option) -> dict[str, Any]:
 
 def _described(schema: dict[str, Any], field: "dataclasses.Field[Any]") -> dict[str, Any]:
     if KEY in field.metadata:
-        schema = _of_option(schema, field.metadata[KEY])
+        schema = _of_option(schema, field.metadata[KEY], field.default)
     if field.default is dataclasses.MISSING:
         return schema
     default: Any = field.default

@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 
 TIERS: Final = ("interactive", "standard", "batch")  # from the one served first
-PIXELS: Final = {"low": 8, "high": 4096, "multiple_of": 8, "unit": "px", "honoured": True}
+PIXELS: Final = {"low": 8, "high": 4096, "multiple_of": 8, "unit": "px", "honoured": True, "aliases": ("size",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,17 +33,20 @@ class GenerateOptions:
     """
 
     # fmt: off
-    n: int = option(1, "Number of images to generate for the prompt, as one request.", low=1, high=1024)
+    n: int = option(1, "Number of images to generate for the prompt, as one request.", low=1, high=1024,
+        aliases=("num_outputs",))
     width: int | None = option(None, "Width of the image in pixels.", **PIXELS)
     height: int | None = option(None, "Height of the image in pixels.", **PIXELS)
     steps: int | None = option(
-        None, "Number of denoising steps (default: the variant's).", low=1, high=200, honoured=True)
+        None, "Number of denoising steps (default: the variant's).", low=1, high=200, honoured=True,
+        aliases=("num_inference_steps",))
     guidance: float | None = option(
-        None, "Scale of classifier-free guidance (default: the variant's).", low=0, high=50, honoured=True)
+        None, "Scale of classifier-free guidance (default: the variant's).", low=0, high=50, honoured=True,
+        aliases=("guidance_scale",))
     negative_prompt: str = option("", "What should not be in the image.", honoured=True)
     model: str = option("", "Name of the variant, or of the base model, that generates the image.")
-    adapters: tuple[str, ...] = option((), "Names of LoRA adapters to apply, at most six.")
-    controls: tuple[str, ...] = option((), "Names of ControlNets to apply, at most four.")
+    adapters: tuple[str, ...] = option((), "Names of LoRA adapters to apply, at most six.", aliases=("adapter",))
+    controls: tuple[str, ...] = option((), "Names of ControlNets to apply, at most four.", aliases=("control",))
     strict: bool = option(
         False, "Reject the request (REJECTED) instead of overriding an option that the variant cannot honour.")
     reuse: str = option("", "Whether the image may begin from a similar one of the same tenant, and be stored for "
@@ -72,11 +75,13 @@ class GenerateRequest:
     request_id: str
     prompt: str
     created_ms: int
-    deadline_ms: int | None = None  # absolute; None: no deadline
+    deadline_ms: int | None = option(None, "Moment by which it must have ended, in ms since 1970; past it the request "
+        "ends as EXPIRED (default: none).", aliases=("deadline_in_ms",))  # fmt: skip
     seed: int | None = None  # None: derived from request_id
     tenant: str = "default"
     quality: str = "auto"  # low | medium | high | auto: as `planner.catalog.option_limits.QUALITIES` defines them
-    tier: str = "standard"  # of TIERS
+    tier: str = option("standard", "Priority: interactive goes before standard; batch is served only when there is "
+        "room.", words=TIERS, aliases=("priority",))  # fmt: skip
     options: GenerateOptions = GenerateOptions()
 
 

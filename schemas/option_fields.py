@@ -28,6 +28,7 @@ class Option:
     placeholder: str = ""  # for its value in help, such as URI; "": that of its type
     honoured: bool = False  # a variant follows it only if its catalog entry lists it in `honours`
     needs: str = ""  # the option without which this one says nothing
+    aliases: tuple[str, ...] = ()  # other names of it in JSON and forms; how each is read: `vocabulary.py`
 
     @property
     def span(self) -> str:

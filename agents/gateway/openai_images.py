@@ -5,7 +5,6 @@ fields are accepted under their own names (seed, steps, negative_prompt, tier ..
 """
 
 import dataclasses
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -14,17 +13,17 @@ from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
 from agents.gateway.refusals import INVALID, Refusal, refusal_of_error
 from planner.serving.admission.admission import check, meant_deadline
 from planner.serving.deadlines import has_passed
-from schemas.errors import InvalidRequest, Unknown
+from schemas.errors import InvalidRequest
 from schemas.ids import new_request_id
 from schemas.messages import GenerateOptions, GenerateRequest, Result
+from schemas.vocabulary import ALIASES, in_own_words
 from streams.codec.prompt_file import request_of
-from streams.codec.requests import SYNONYMS
+from streams.codec.requests import unknown
 from streams.settings import Requests
 
 PLAN_CHOOSES: Final = "auto"  # the model that leaves the choice to the plan
 QUALITIES: Final = {"xhigh": "high", "max": "high", "standard": "medium", "hd": "high"}  # others by their own names
 MAX_PARTIAL: Final = 3  # as OpenAI has it
-SIZE: Final = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
 NAMED: Final = ("low", "medium", "high", "xhigh", "max")  # qualities that answers repeat
 URL, BASE64 = "url", "b64_json"
 PARAMS: Final = {"width": "size", "height": "size"}
@@ -41,7 +40,7 @@ OWN: Final = (  # the pipeline's own fields that a client may state
 )  # fmt: skip
 TAKEN: Final = (
     "prompt", "model", "n", "quality", "size", "output_format", "output_compression", "response_format", *END_USER,
-    "stream", "partial_images", *ONLY, *OWN,
+    "stream", "partial_images", *ONLY, *OWN, *ALIASES,
 )  # fmt: skip
 
 
@@ -79,14 +78,17 @@ def parse(
     stated = {name: value for name, value in body.items() if value is not None}
     for name in stated:
         if name not in TAKEN:
-            raise Refusal("unsupported", str(Unknown("parameter", name[:80], TAKEN, SYNONYMS)), param=name[:80])
+            raise Refusal("unsupported", unknown("parameter", name, TAKEN), param=name[:80])
     for name, (values, why) in ONLY.items():
         if name in stated and not any(stated[name] == value and type(stated[name]) is type(value) for value in values):
             raise _unsupported(name, values, stated[name], why)
     end_user = next((_text(name, stated[name]) for name in END_USER if name in stated), "")
-    fields = {name: stated[name] for name in (*OWN, "prompt", "n") if name in stated}
-    fields |= {"strict": fields.get("strict", True)} | _size(stated) | _model(stated) | _quality(stated)
-    request = checked_request({"deadline_ms": deadline_ms, "tenant": tenant, **fields}, limits, now_ms, PARAMS)
+    if stated.get("size") == PLAN_CHOOSES:
+        del stated["size"]
+    own, params = own_fields(stated, now_ms, PARAMS)
+    fields = {name: own[name] for name in (*OWN, "prompt", "n", "width", "height") if name in own}
+    fields |= {"strict": fields.get("strict", True)} | _model(stated) | _quality(stated)
+    request = checked_request({"deadline_ms": deadline_ms, "tenant": tenant, **fields}, limits, now_ms, params)
     if request.deadline_ms is not None and request.deadline_ms > deadline_ms:
         limit = f"deadline_ms must be at most {deadline_ms - now_ms} ms ahead (gateway.wait_s)"
         raise Refusal("unsupported", f"{limit}: got {request.deadline_ms}; ask at /v1/predictions", param="deadline_ms")
@@ -101,6 +103,20 @@ def parse(
         events=events,
         any_form="strict" not in stated,
     )
+
+
+def own_fields(
+    stated: Mapping[str, Any], now_ms: int, params: Mapping[str, str], prefix: str = ""
+) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """Return what is stated under the pipeline's own names, and the API's name for each of them, where they differ.
+
+    `prefix`: of the API's names. Raises Refusal for an alias beside its name, or one without its form.
+    """
+    aliases = {own: f"{prefix}{alias}" for alias in stated if alias in ALIASES for own in ALIASES[alias]}
+    try:
+        return in_own_words(stated, now_ms), {**params, **aliases}
+    except InvalidRequest as error:
+        raise refusal_of_error(error, {error.field: f"{prefix}{error.field}"}) from None
 
 
 def checked_request(
@@ -216,16 +232,6 @@ def _partial_images(stated: Mapping[str, Any], n: int, as_url: bool) -> int | No
         fault = f"partial_images must be 0 if n is above 1, as drafts are sent for one image only: got {drafts}"
         raise Refusal("unsupported", fault, param="partial_images")
     return drafts
-
-
-def _size(stated: Mapping[str, Any]) -> dict[str, int]:
-    size = stated.get("size", PLAN_CHOOSES)
-    if size == PLAN_CHOOSES:
-        return {}
-    found = SIZE.fullmatch(size) if isinstance(size, str) else None
-    if found is None:
-        raise Refusal("invalid", f"size must be WIDTHxHEIGHT in px, or auto: got {size!r:.80}", param="size")
-    return {"width": int(found[1]), "height": int(found[2])}
 
 
 def _model(stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from agents.gateway.webhooks.notices import EVENTS
 from planner.catalog.option_limits import QUALITIES as WORDS
 from schemas.json_types import properties_of
 from schemas.messages import GenerateOptions, GenerateRequest
+from schemas.vocabulary import ALIASES, aliased
 
 Schema = dict[str, Any]
 
@@ -22,7 +23,7 @@ VERSION: Final = "3.1.0"
 PATH: Final = "/v1/openapi.json"
 TEXT: Final[Schema] = {"type": "string"}
 JSON, FORM, EVENT_STREAM = "application/json", "multipart/form-data", "text/event-stream"
-FIELDS: Final[Mapping[str, Schema]] = properties_of(GenerateRequest) | properties_of(GenerateOptions)
+FIELDS: Final[Mapping[str, Schema]] = aliased(properties_of(GenerateRequest) | properties_of(GenerateOptions))
 
 
 def document(release: str) -> Schema:
@@ -65,10 +66,11 @@ def _qualities() -> str:
 
 def images_body() -> Schema:
     """The parameters of `/v1/images/generations`; a test compares them with those that are read."""
-    own = {name: FIELDS[name] for name in OWN}
+    own = {name: FIELDS[name] for name in (*OWN, *ALIASES)}
     only = {name: {"enum": list(values), "description": why} for name, (values, why) in ONLY.items()}
     return _object(
         {
+            **own,
             "prompt": TEXT,
             "model": {**TEXT, "default": PLAN_CHOOSES, "description": "auto, a variant, or a base (/v1/models)"},
             "n": FIELDS["n"],
@@ -81,7 +83,6 @@ def images_body() -> Schema:
             "stream": {"type": "boolean", "default": False},
             "partial_images": {"type": "integer", "minimum": 0, "maximum": MAX_PARTIAL, "default": 0},
             **only,
-            **own,
         },
         "prompt",
     )
@@ -99,7 +100,7 @@ def prediction_body() -> Schema:
     """The body of `/v1/predictions`."""
     return _object(
         {
-            "input": _object({name: FIELDS[name] for name in INPUT}, "prompt"),
+            "input": _object({name: FIELDS[name] for name in (*INPUT, *ALIASES)}, "prompt"),
             "model": {**TEXT, "default": PLAN_CHOOSES},
             "version": TEXT,
             "stream": {"type": "boolean"},

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from agents.gateway.callers.bearer import TENANT
 from agents.gateway.jobs import Job
-from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, provenance
+from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, own_fields, provenance
 from agents.gateway.refusals import Refusal
 from planner.serving.routing.expecting import Expectation
-from schemas.errors import Unknown
 from schemas.messages import GenerateOptions, GenerateRequest, Result, Status
-from streams.codec.requests import SYNONYMS
+from schemas.vocabulary import ALIASES
+from streams.codec.requests import unknown
 from streams.operator.explain import asked_in_words, steps_of, why
 from streams.settings import Requests
 
@@ -70,14 +70,15 @@ def parse(
     if not isinstance(given, dict):
         raise Refusal("invalid", f"input must be an object: got {given!r:.80}", param="input")
     for name in given:
-        if name not in INPUT:
-            raise Refusal("unsupported", str(Unknown("input", name[:80], INPUT, SYNONYMS)), param=f"input.{name:.80}")
-    fields = {name: value for name, value in given.items() if value is not None}
+        if name not in INPUT and name not in ALIASES:
+            raise Refusal("unsupported", unknown("input", name, INPUT), param=f"input.{name:.80}")
+    given = {name: value for name, value in given.items() if value is not None}
+    fields, params = own_fields(given, now_ms, PARAMS, "input.")
     if cancel_after_ms is not None:
         fields.setdefault("deadline_ms", now_ms + cancel_after_ms)
     named = name_of(model or stated.get("version", stated.get("model", PLAN_CHOOSES)))
     fields = {"strict": True, "tenant": tenant, **fields} | ({} if named == PLAN_CHOOSES else {"model": named})
-    return checked_request(fields, limits, now_ms, PARAMS)
+    return checked_request(fields, limits, now_ms, params)
 
 
 def name_of(model: Any) -> Any:

@@ -10,6 +10,7 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
+from schemas.vocabulary import in_own_words
 from streams.codec.prompt_lists import entries
 from streams.codec.requests import decode_request
 from streams.settings import Requests
@@ -38,7 +39,7 @@ def requests_in(
             wrong.append(f"{where}: {fault}")
             continue
         try:
-            fields = {**defaults, **fields}
+            fields = {**defaults, **in_own_words(fields, now_ms)}
             request = request_of(fields, now_ms)
             check(request, limits, now_ms)
             if request.request_id in first:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from schemas.errors import InvalidRequest, PochadeError
+from schemas.vocabulary import ALIASES
 from streams.codec.requests import HINTS, without_repeated_keys
 
 ARRAY: Final = re.compile(r'\[\s*(["{\]]|$)')
@@ -149,10 +150,11 @@ def _of_table(lines: Iterator[str], separator: str, first: int, name: str) -> It
 
 def _value(column: str, cell: str) -> Any:
     """Return a cell as the field of its column wants it; what does not fit is left to the check of fields."""
-    if HINTS.get(column, str) is str:
+    hint = HINTS.get(ALIASES.get(column, (column,))[0], str)
+    if hint is str:
         return cell
     try:
-        return json.loads(cell.lower() if HINTS[column] is bool else cell)
+        return json.loads(cell.lower() if hint is bool else cell)
     except (ValueError, RecursionError):
         return cell
 

@@ -2,12 +2,13 @@
 
 import dataclasses
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from schemas.errors import InvalidRecord, InvalidRequest, Unknown
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.record import Incoming
+from schemas.vocabulary import in_own_words
 from streams.codec.avro import decode, is_unicode, json_object
 from streams.codec.request_ids import request_id_of
 
@@ -21,29 +22,31 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product ->
     "cfg": ("guidance",),
     "cfg_scale": ("guidance",),
     "deadline": ("deadline_ms",),
-    "guidance_scale": ("guidance",),
     "height": ("size",),
     "id": ("request_id",),
     "image_url": ("image",),
     "init_image": ("image",),
-    "input_fidelity": ("strength",),
     "input_image": ("image",),
     "lora": ("adapters",),
     "lora_scale": ("adapter_weights",),
     "loras": ("adapters",),
     "negative": ("negative_prompt",),
     "num_images": ("n",),
-    "num_inference_steps": ("steps",),
-    "num_outputs": ("n",),
     "num_steps": ("steps",),
-    "priority": ("tier",),
     "prompt_strength": ("strength",),
     "sampling_steps": ("steps",),
     "service_tier": ("tier",),
-    "size": ("width", "height"),
     "sizes": ("size", "width", "height"),
     "text": ("prompt",),
     "width": ("size",),
+}
+FOREIGN: Final[Mapping[str, str]] = {  # parameter of another product -> what to do instead, where no field says it
+    "disable_safety_checker": "the deployment's settings safety.* decide",
+    "go_fast": "quality: low asks for the cheapest level",
+    "input_fidelity": "strength says which share of the steps may change the image",
+    "megapixels": "size states both sides in px",
+    "scheduler": "each level has its own (/v1/models/NAME)",
+    "style": "dall-e-3 has it; here the prompt says the style, or an adapter of it (adapters)",
 }
 WORDS: dict[Any, str] = {
     str: "a string",
@@ -73,7 +76,7 @@ def decode_request(record: Incoming) -> GenerateRequest:
     if given.keys() == {"schema", "payload"}:
         advice = "set value.converter.schemas.enable=false, so that the payload alone is sent"
         raise InvalidRequest(f"a record of Kafka Connect with its schema around the request: {advice}", field="payload")
-    fields = {name: _checked(name, value) for name, value in given.items()}
+    fields = {name: _checked(name, value) for name, value in in_own_words(given, record.timestamp_ms).items()}
     if "prompt" not in fields:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}', field="prompt")
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
@@ -91,9 +94,15 @@ def without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Say that a door knows no such field, which one was meant, and what to do instead of another product's."""
+    advice = f"; {FOREIGN[name]}" if name in FOREIGN else ""
+    return f"{Unknown(kind, name[:80], known, SYNONYMS)}{advice}"
+
+
 def _checked(name: str, value: Any) -> Any:
     if name not in HINTS:
-        raise InvalidRequest(str(Unknown("request field", name[:80], HINTS, SYNONYMS)), field=name)
+        raise InvalidRequest(unknown("request field", name, HINTS), field=name)
     hint = HINTS[name]
     if not _fits(value, hint):
         raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}", field=name)

@@ -13,6 +13,7 @@ from planner.catalog.option_limits import OPTIONS, QUALITIES
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
 from schemas.option_fields import Declared
+from schemas.vocabulary import DECLARED, in_own_words
 from streams.commands import opening
 from streams.commands.options import SHOWN, STREAMED, since_option
 from streams.visible import json_text
@@ -40,11 +41,6 @@ OF_REQUESTS: Final = (  # the fields of a request beside its options, as JSON na
         + ". Default: auto. Where the plan gives the level no worker, the nearest one that has a worker serves the "
         "request, unless it is --strict.",
     ),
-    click.option(
-        "--tier",
-        type=click.Choice(["interactive", "standard", "batch"]),
-        help="Priority: interactive goes before standard, the default; batch is served only when there is room.",
-    ),
 )
 COMPOUND: Final = {  # fields with a form of their own on the command line; (): another option says theirs
     "n": (click.option("-n", "--images", "n", type=click.IntRange(1), help=OPTIONS["n"].about.help),),
@@ -57,7 +53,7 @@ COMPOUND: Final = {  # fields with a form of their own on the command line; (): 
         help="LoRA adapter to apply, with its weight (default 1); may be repeated, up to six times.",
     ),),
     "controls": (click.option(
-        "--control", "controls", multiple=True, metavar="NAME[:WEIGHT]=URI",
+        "--control", multiple=True, metavar="NAME[:WEIGHT]=URI",
         help="ControlNet to apply, with its weight (default 1) and the URI of the image that it follows, as "
         "`pochade put` prints it; may be repeated.",
     ),),
@@ -82,7 +78,7 @@ def _option_of(name: str, declared: Declared) -> Callable[[F], F]:
 
 
 def _options() -> Iterator[Callable[[Any], Any]]:
-    yield from OF_REQUESTS
+    yield from (*OF_REQUESTS, _option_of("tier", DECLARED["tier"]))
     for name in sorted(OPTIONS, key=lambda each: LAST.index(each) if each in LAST else -1):
         yield from COMPOUND.get(name) or (() if name in COMPOUND else (_option_of(name, OPTIONS[name]),))
 
@@ -98,55 +94,19 @@ def fields_of(given: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON fields of the options that were given.
 
     Raises:
-        click.BadParameter: the size is not WIDTHxHEIGHT.
+        click.BadParameter: a size is not WIDTHxHEIGHT, or an adapter or a control has no form of its own.
     """
-    fields = {name: value for name, value in given.items() if name != "size" and _is_given(value)}
-    fields |= _adapters_of(fields.pop("adapters", ())) | _controls_of(fields.pop("controls", ()))
-    if given.get("size"):
-        width, x, height = str(given["size"]).partition("x")
-        if not (x and width.isdecimal() and height.isdecimal()):
-            raise click.BadParameter(f"--size {given['size']!r} is not WIDTHxHEIGHT, such as 768x512")
-        fields |= {"width": int(width), "height": int(height)}
-    return fields
+    stated = {name: value for name, value in given.items() if _is_given(value)}
+    lists = {name: list(value) for name, value in stated.items() if isinstance(value, tuple)}
+    try:
+        return in_own_words(stated | lists, 0)
+    except InvalidRequest as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _is_given(value: Any) -> bool:
     """Whether an option was given; 0 is a value."""
     return value is not None and value is not False and value not in ((), "")
-
-
-def _adapters_of(given: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON fields of NAME[:WEIGHT]."""
-    weighted = [_weighted(each, "--adapter") for each in given]
-    fields: dict[str, Any] = {"adapters": [name for name, _ in weighted]} if given else {}
-    if any(weight is not None for _, weight in weighted):
-        fields["adapter_weights"] = [1.0 if weight is None else weight for _, weight in weighted]
-    return fields
-
-
-def _controls_of(given: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON fields of NAME[:WEIGHT]=URI."""
-    parts = [each.partition("=") for each in given]
-    for each, (name, _, uri) in zip(given, parts, strict=True):
-        if not (name and uri):
-            raise click.BadParameter(f"--control {each!r} is not NAME=URI, with a URI that `pochade put FILE` prints")
-    weighted = [_weighted(name, "--control") for name, _, _ in parts]
-    if not given:
-        return {}
-    fields: dict[str, Any] = {"controls": [name for name, _ in weighted], "control_images": [uri for *_, uri in parts]}
-    if any(weight is not None for _, weight in weighted):
-        fields["control_weights"] = [1.0 if weight is None else weight for _, weight in weighted]
-    return fields
-
-
-def _weighted(given: str, option: str) -> tuple[str, float | None]:
-    name, colon, weight = given.rpartition(":")
-    if not colon:
-        return given, None
-    try:
-        return name, float(weight)
-    except ValueError:
-        raise click.BadParameter(f"{option} {given!r} is not NAME:WEIGHT with a number, such as {name}:0.8") from None
 
 
 def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:

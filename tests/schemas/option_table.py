@@ -1,34 +1,42 @@
-"""The table of what a request may ask of its images: `python -m tests.schemas.option_table` writes `OPTIONS.md`."""
+"""The table of what a request may ask for: `python -m tests.schemas.option_table` writes `OPTIONS.md`."""
 
 import pathlib
 from typing import Any, Final
 
-from schemas.messages import GenerateOptions
-from schemas.option_fields import Declared, options_of
+from schemas.option_fields import Declared
+from schemas.vocabulary import DECLARED, SCHEMAS
 
 DOCUMENT: Final = pathlib.Path(__file__).parents[2] / "schemas" / "OPTIONS.md"
 HEAD: Final = """# The options of a request
 
-Written by `python -m tests.schemas.option_table` from the fields of `GenerateOptions`. An option that needs `honours`
-is followed by levels whose catalog entry lists it there; others override it, or reject the request where it is strict.
+Written by `python -m tests.schemas.option_table` from the fields of `GenerateRequest` and `GenerateOptions` that
+declare themselves. An option that needs `honours` is followed by levels whose catalog entry lists it there; others
+override it, or reject the request where it is strict. An alias states the same in JSON on `prompts`, over HTTP, in
+forms and in files of `pochade submit`; beside the option itself it is refused. Four have a form (last table).
 
-| option | values | default | needs `honours` | what it says |
-|---|---|---|---|---|
+| option | aliases | values | default | needs `honours` | what it says |
+|---|---|---|---|---|---|
+"""
+FORMS: Final = """
+| alias with a form | what it says |
+|---|---|
 """
 KINDS: Final[dict[Any, str]] = {int: "integer", float: "number"}
 
 
 def document() -> str:
     """Return the document."""
-    return HEAD + "".join(map(_row, options_of(GenerateOptions).items()))
+    forms = (f"| `{alias}` | {schema['description']} |\n" for alias, schema in SCHEMAS.items())
+    return HEAD + "".join(map(_row, DECLARED.items())) + FORMS + "".join(forms)
 
 
 def _row(named: tuple[str, Declared]) -> str:
     name, declared = named
     default = "" if declared.default in (None, "", ()) else f"`{declared.default}`"
     needs = f" Only with `{declared.about.needs}`." if declared.about.needs else ""
+    aliases = ", ".join(f"`{each}`" for each in declared.about.aliases)
     return (
-        f"| `{name}` | {_values(declared)} | {default} | {'yes' if declared.about.honoured else ''} "
+        f"| `{name}` | {aliases} | {_values(declared)} | {default} | {'yes' if declared.about.honoured else ''} "
         f"| {declared.about.help}{needs} |\n"
     )
 

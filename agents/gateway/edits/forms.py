@@ -12,14 +12,13 @@ from starlette.requests import Request
 
 from agents.gateway.refusals import INVALID, Refusal
 from agents.gateway.transport.bodies import FORM_TYPE
-from schemas.messages import GenerateOptions
-from schemas.option_fields import options_of
+from schemas.vocabulary import ALIASES, DECLARED
 from streams.store.input_images import MAX_BYTES
 
 MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask; the refusal says that one is accepted
-OPTIONS: Final = options_of(GenerateOptions)
+OPTIONS: Final = {**DECLARED, **{alias: DECLARED[own] for alias, (own, *_) in ALIASES.items()}}
 WHOLE: Final = {name for name, each in OPTIONS.items() if each.numbers is int} | {
-    "output_compression", "partial_images", "seed", "deadline_ms",
+    "output_compression", "partial_images", "seed",
 }  # fmt: skip
 DECIMAL: Final = {name for name, each in OPTIONS.items() if each.numbers is float}
 YES_OR_NO: Final = {name for name, each in OPTIONS.items() if each.type is bool} | {"stream"}

@@ -166,7 +166,7 @@ def meant_deadline(deadline_ms: int, now_ms: int) -> str:
         if abs(in_ms - now_ms) < YEAR_MS:
             return f"it looks like {unit} since 1970: did you mean {in_ms}, in ms?"
     if 0 < deadline_ms < YEAR_MS:
-        return f"it is a time in ms since 1970, not a span: did you mean now + {deadline_ms} = {now_ms + deadline_ms}?"
+        return f"it is a time in ms since 1970, not a span: did you mean deadline_in_ms {deadline_ms}?"
     return ""
 
 

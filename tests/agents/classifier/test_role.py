@@ -129,7 +129,7 @@ def test_a_prompt_past_its_deadline_expires_without_being_judged(classifier: Cla
 
 def test_a_span_that_is_given_for_a_deadline_is_told_so(classifier: Classifier) -> None:
     (outcome,) = served(classifier, a_record(a_request(deadline_ms=5000)))
-    assert "did you mean now + 5000" in read(outcome, Outcome).reason
+    assert "did you mean deadline_in_ms 5000?" in read(outcome, Outcome).reason
 
 
 @pytest.mark.parametrize("tier", ["standard", "batch"])

@@ -10,6 +10,7 @@ from agents.gateway.app import routes_of
 from agents.gateway.openai_images import TAKEN
 from agents.gateway.openapi import PATH, document, edit_body, images_body, prediction_body
 from agents.gateway.predictions import INPUT, WEBHOOK_FIELDS
+from schemas.vocabulary import ALIASES
 from tests.agents.gateway.deployment import Deployment
 from tests.agents.gateway.test_app import HEART, got, posted
 
@@ -32,15 +33,17 @@ def test_it_lists_every_parameter_that_a_body_may_have_and_no_other() -> None:
     assert images_body()["properties"].keys() == set(TAKEN)
     assert edit_body()["properties"].keys() == set(TAKEN)
     assert prediction_body()["properties"].keys() == {"input", "model", "version", "stream", *WEBHOOK_FIELDS}
-    assert prediction_body()["properties"]["input"]["properties"].keys() == set(INPUT)
+    assert prediction_body()["properties"]["input"]["properties"].keys() == {*INPUT, *ALIASES}
 
 
 @pytest.mark.parametrize(
     ("changes", "is_taken"),
     [
         ({}, True), ({"n": 2, "size": "64x32", "quality": "hd"}, True), ({"adapters": ["candy"], "seed": 3}, True),
+        ({"adapter": "candy:0.8", "num_outputs": 2, "priority": "interactive", "deadline_in_ms": 5000}, True),
         ({"n": 0}, False), ({"n": "2"}, False), ({"quality": "superb"}, False), ({"moderation": "low"}, False),
         ({"colour": "red"}, False), ({"prompt": None}, False), ({"adapters": "candy"}, False),
+        ({"deadline_in_ms": 0}, False),
     ],
 )  # fmt: skip
 def test_what_it_allows_is_what_the_gateway_takes(changes: dict[str, Any], *, is_taken: bool) -> None:

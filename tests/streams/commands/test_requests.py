@@ -218,7 +218,7 @@ def test_what_was_given_becomes_a_request_that_reads() -> None:
 def test_components_become_names_weights_and_images_in_one_order() -> None:
     outline, star = (f"memory:00/{input_name('default')}-{digit * 16}.png" for digit in "01")
     given = {
-        "adapters": ("candy:0.8", "mint"), "controls": (f"outline={outline}",), "image": star, "strength": 0.5,
+        "adapters": ("candy:0.8", "mint"), "control": (f"outline={outline}",), "image": star, "strength": 0.5,
         "mask": star,
     }  # fmt: skip
     options = request_of({**fields_of(given), "prompt": "a red heart"}, 5).options
@@ -227,15 +227,18 @@ def test_components_become_names_weights_and_images_in_one_order() -> None:
     assert (options.image, options.strength, options.mask) == (star, 0.5, star)
     assert fields_of({"adapters": ("candy",)}) == {"adapters": ["candy"]}
     assert fields_of({"seed": 0, "guidance": 0.0, "steps": None, "strict": False}) == {"seed": 0, "guidance": 0.0}
-    assert fields_of({"controls": (f"outline:0.5={outline}",)})["control_weights"] == [0.5]
+    assert fields_of({"control": (f"outline:0.5={outline}",)})["control_weights"] == [0.5]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"adapters": ("candy:much",)}, "--adapter 'candy:much' is not NAME:WEIGHT"),
-        ({"controls": ("outline",)}, "--control 'outline' is not NAME=URI"),
-        ({"controls": ("=memory:00/x.png",)}, "is not NAME=URI"),
+        (
+            {"adapters": ("candy:much",)},
+            r"adapters must be NAME or NAME:WEIGHT with a number, such as candy:0.8: got .'candy:much'",
+        ),
+        ({"control": ("outline",)}, "control must be NAME=URI"),
+        ({"control": ("=memory:00/x.png",)}, "control must be NAME=URI"),
     ],
 )
 def test_a_component_that_is_none_is_a_usage_error(given: dict[str, Any], message: str) -> None:
