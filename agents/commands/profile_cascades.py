@@ -7,18 +7,15 @@ import click
 
 from agents.commands.options import CATALOG
 from streams.cli import LazySettings
-from streams.commands.options import FILE, FILE_IN
+from streams.commands.options import FILE_IN
 
 if TYPE_CHECKING:
-    from agents.profiling.cascades.sweep import Sweep
     from agents.profiling.cascades.table import Choice
     from planner.catalog.model import Catalog
     from planner.catalog.profile import SweptTable
 
-SUFFIXES = (".svg", ".png", ".pdf")
 
-
-@click.command(epilog="\b\nExamples:\n  pochade profile cascades --catalog tiny --plot cascades.svg")
+@click.command(epilog="\b\nExamples:\n  pochade profile cascades --catalog tiny")
 @CATALOG
 @click.option(
     "--profile",
@@ -43,17 +40,11 @@ SUFFIXES = (".svg", ".png", ".pdf")
 @click.option(
     "--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed of the bootstrap resamples."
 )
-@click.option(
-    "--plot",
-    "target",
-    type=FILE,
-    help="File for a plot of the rows; it ends in .svg, .png or .pdf.",
-)
 @click.option("--dry-run", is_flag=True, help="Show the table, but do not write it into the profile.")
 @click.pass_obj
 def cascades(
     obj: LazySettings, name: str | None, file: pathlib.Path | None, sure: float, resamples: int, seed: int,
-    target: pathlib.Path | None, dry_run: bool,
+    dry_run: bool,
 ) -> None:  # fmt: skip
     """Sweep router, discriminator and start step of every pair of levels; keep the settings that no other one beats.
 
@@ -67,22 +58,12 @@ def cascades(
     from agents.profiling.statistics.intervals import Resampling
     from streams import catalogs
 
-    if target and target.suffix not in SUFFIXES:
-        raise click.BadParameter(f"--plot {target} must end in {', '.join(SUFFIXES)}")
     catalog_name = name or obj().catalog
-    found = swept(
-        catalogs.load(catalog_name),
-        file or _own(catalog_name),
-        Choice(sure, Resampling(seed=seed, resamples=resamples)),
-        is_kept=not dry_run,
-    )
-    if target:
-        _draw(*found, target)
+    choice = Choice(sure, Resampling(seed=seed, resamples=resamples))
+    swept(catalogs.load(catalog_name), file or _own(catalog_name), choice, is_kept=not dry_run)
 
 
-def swept(
-    catalog: "Catalog", file: pathlib.Path, choice: "Choice", is_kept: bool
-) -> "tuple[Catalog, Sweep, SweptTable]":
+def swept(catalog: "Catalog", file: pathlib.Path, choice: "Choice", is_kept: bool) -> None:
     """Sweep a profile, print the result and, if it `is_kept`, write it into the profile.
 
     Raises PochadeError where there are no measurements to sweep.
@@ -113,7 +94,6 @@ def swept(
     if is_kept:
         file.write_text(with_table(files.text, table, files.file))
         click.echo(f"written into {file}")
-    return catalog, seen, table
 
 
 def _own(catalog: str) -> pathlib.Path:
@@ -138,13 +118,3 @@ def _report(table: "SweptTable", remarks: list[str]) -> None:
         )
     for line in remarks:
         click.echo(line, err=True)
-
-
-def _draw(catalog: "Catalog", seen: "Sweep", table: "SweptTable", target: pathlib.Path) -> None:
-    from agents.profiling.cascades.plot import plot
-    from agents.profiling.cascades.table import best_of
-
-    pairs = {(pair.light, pair.heavy) for pair in catalog.cascades}
-    others = [s for s in best_of(seen, table.sure) if (s.pair.light, s.pair.heavy) not in pairs]
-    plot(seen, others, table).savefig(target, metadata={"Date": None} if target.suffix == ".svg" else None)
-    click.echo(f"drawn: {target}")

@@ -4,7 +4,6 @@ import json
 import pathlib
 
 import numpy as np
-import pytest
 from click.testing import CliRunner, Result
 
 from agents.commands.profile import profile
@@ -38,9 +37,9 @@ def reported(*options: str) -> Result:
     return CliRunner().invoke(profile, run, obj=LazySettings({}, None))
 
 
-def test_the_rows_are_written_into_the_profile_and_drawn(tmp_path: pathlib.Path) -> None:
-    file, image = a_copy(tmp_path), tmp_path / "plot.svg"
-    found = reported("--profile", str(file), "--plot", str(image))
+def test_the_rows_are_written_into_the_profile(tmp_path: pathlib.Path) -> None:
+    file = a_copy(tmp_path)
+    found = reported("--profile", str(file))
     assert found.exit_code == 0, found.output
     table = parse(file.read_text(), "tiny.json").settings
     assert table
@@ -48,7 +47,6 @@ def test_the_rows_are_written_into_the_profile_and_drawn(tmp_path: pathlib.Path)
     costs = [row.row.latency_ms for row in table.rows]
     assert costs == sorted(costs)
     assert "light > heavy" in found.output
-    assert "not offered by the catalog" in image.read_text() or "in the table" in image.read_text()
 
 
 def test_a_dry_run_writes_nothing(tmp_path: pathlib.Path) -> None:
@@ -56,15 +54,6 @@ def test_a_dry_run_writes_nothing(tmp_path: pathlib.Path) -> None:
     before = file.read_text()
     assert reported("--profile", str(file), "--dry-run").exit_code == 0
     assert file.read_text() == before
-
-
-@pytest.mark.parametrize(
-    ("options", "message"), [(["--plot", "plot.gif"], "must end in .svg, .png, .pdf"), (["--sure", "-1"], "--sure")]
-)
-def test_impossible_options_are_refused(options: list[str], message: str, tmp_path: pathlib.Path) -> None:
-    found = reported("--profile", str(a_copy(tmp_path)), *options)
-    assert found.exit_code == 2
-    assert message in found.output
 
 
 def test_a_profile_without_prompts_cannot_be_swept(tmp_path: pathlib.Path) -> None:

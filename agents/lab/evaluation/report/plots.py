@@ -9,10 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Pair
-from agents.lab.evaluation.statistics.merits import rankers, roc
-from agents.lab.profiling.bars import with_bars
-from agents.profiling.canvas import (
+from agents.lab.canvas import (
     INK,
     PAPER,
     RC_PARAMS,
@@ -22,6 +19,9 @@ from agents.profiling.canvas import (
     panels,
     series,
 )
+from agents.lab.evaluation.observations import HYBRID, ORACLE, RANDOM, Evaluation, Pair
+from agents.lab.evaluation.statistics.merits import rankers, roc
+from agents.lab.profiling.bars import with_bars
 from streams.pages.plots import gaps, point
 
 _QUARTERS = ("easiest", "2nd", "3rd", "hardest")

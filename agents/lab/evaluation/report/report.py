@@ -9,9 +9,9 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
+from agents.lab.canvas import svg
 from agents.lab.evaluation.observations import Evaluation
 from agents.lab.evaluation.report import plots
-from agents.profiling.canvas import svg
 from streams.pages.templates import template
 
 PIXELATED_PX = 64  # an image up to here is enlarged, with hard edges

@@ -5,8 +5,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from agents.lab.canvas import legend, panels, series, svg
 from agents.lab.profiling.bars import with_bars
-from agents.profiling.canvas import legend, panels, series, svg
 from planner.catalog.caching import BegunFrom, Bounded, CachingMeasurement
 
 
