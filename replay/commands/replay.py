@@ -50,7 +50,7 @@ def replay() -> None:
     """Publish, inspect, record and generate traces of requests; ask what another plan would have done.
 
     A trace is a file, plain or gzip, whose format is recognised by its content: arrivals (arrival_ms), counts per
-    interval (hour,invocations), GenTD26's request files, or JSON lines of timed requests. With --from-topic the trace
+    interval (hour,invocations), or JSON lines of timed requests. With --from-topic the trace
     is what was sent to this deployment.
 
     \b

@@ -11,7 +11,7 @@ import click
 
 from replay.commands.given_options import refuse, refuse_given
 from replay.commands.options import POSITIVE
-from replay.commands.trace_types import Moment, Rate, RateSpan, Renaming
+from replay.commands.trace_types import Moment, RateSpan, Renaming
 from schemas.errors import Unknown
 from streams.commands.options import FILE, Ago
 
@@ -98,11 +98,6 @@ OPTIONS = (
         help="Replace a model of the trace by one of ours; '*=OURS' replaces every model, '*=' lets the "
         "plan choose; may be repeated.",
     ),
-    click.option(
-        "--rate",
-        type=Rate(),
-        help="Rate of Poisson arrivals for requests without times, such as 2 (per second) or 120/m.",
-    ),
     *SHAPING,
     click.option(
         "--scale",
@@ -136,7 +131,6 @@ class TraceGiven:
     prompt_column: str | None
     sorts: bool
     renamed: tuple[tuple[str, str], ...]
-    rate: float | None
     to: tuple[float, float] | None
     interval: int | None  # ms
     spacing: str | None
@@ -161,7 +155,9 @@ class TraceGiven:
         try:
             return self._read(load, self.asked(models))
         except NoEffect as error:
-            refuse(self._options_of(error.option), f"on {self.path or 'the requests of this deployment'}, {error}")
+            given = ("--to", self.to), ("--interval", self.interval), ("--spacing", self.spacing)
+            named = [option for option, value in given if value is not None]
+            refuse(named, f"on {self.path or 'the requests of this deployment'}, {error}")
             raise  # the option was not given
 
     def check_renamed(self, models: Collection[str]) -> None:
@@ -179,13 +175,6 @@ class TraceGiven:
 
         return read(self.path, asked)
 
-    def _options_of(self, field: str) -> list[str]:
-        """Return the options that were given for a field of `Asked` that can be without effect."""
-        if field == "rate_rps":
-            return ["--rate"]
-        given = ("--to", self.to), ("--interval", self.interval), ("--spacing", self.spacing)
-        return [option for option, value in given if value is not None]
-
     def asked(self, models: frozenset[str] | None = None) -> "Asked":
         """The options as the readers of traces take them. Raises PochadeError for a prompt file that is none."""
         from replay.load.prompts import read_prompts
@@ -199,7 +188,6 @@ class TraceGiven:
             models=models,
             renamed=dict(self.renamed),
             shaping=shaping_of(self.to, self.interval, self.spacing),
-            rate_rps=self.rate,
             scale=self.scale,
             speed=self.speed,
             loop=self.loop,

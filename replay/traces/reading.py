@@ -1,39 +1,31 @@
 """Reads a trace from a file of any format, which is recognised by its content, never by its name alone."""
 
-import itertools
 import pathlib
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from replay.traces.formats.arrivals_csv import COLUMN, TIME, in_our_names, is_arrivals, read_arrivals
 from replay.traces.formats.building import Builder, Rules
 from replay.traces.formats.counts import AS_THEY_STAND, Shaping, is_counts, read_counts
-from replay.traces.formats.csv_rows import Table, table
+from replay.traces.formats.csv_rows import table
 from replay.traces.formats.faults import Faults, quoted
-from replay.traces.formats.gentd26 import is_gentd26, is_timed, read_gentd26
 from replay.traces.formats.lines import Lines, open_lines
 from replay.traces.formats.quick import quick_arrivals
 from replay.traces.formats.timed_json import is_epoch, is_json, read_json
-from replay.traces.rates import constant
 from replay.traces.trace import InvalidTrace, Trace, of_arrivals
 from replay.traces.transforms import limited, looped, scaled, sped
 from replay.traces.wording import INDEX, worded
 from schemas.errors import PochadeError
 
 FORMATS = (
-    f"a CSV with the column {COLUMN!r} or {TIME!r}, one of counts (hour,invocations), a request file of GenTD26, "
-    "or JSON lines of timed requests, plain or gzip"
+    f"a CSV with the column {COLUMN!r} or {TIME!r}, one of counts (hour,invocations), or JSON lines of timed requests, "
+    "plain or gzip"
 )
 
 
 class NoEffect(PochadeError):
-    """An option that a trace of this format gives no use for. `option`: its field in `Asked`; the message says why."""
-
-    def __init__(self, option: str, why: str) -> None:
-        super().__init__(why)
-        self.option = option
+    """Options that shape counts, of a trace that has none; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +37,6 @@ class Asked:
     models: frozenset[str] | None = None  # that the catalog has; None: not checked
     renamed: Mapping[str, str] = field(default_factory=dict)  # a model as the trace calls it -> ours, or "": any
     shaping: Shaping | None = None  # of counts; None: as they stand
-    rate_rps: float | None = None  # for requests without times: Poisson arrivals
     scale: float = 1.0  # times as many requests
     speed: float = 1.0
     loop: int = 1  # times over
@@ -69,14 +60,10 @@ class Asked:
         given = (self.time_column, TIME), (self.prompt_column, "prompt")
         return {theirs: ours for theirs, ours in given if theirs}
 
-    def check_effect(self, *, are_counts: bool = False, has_times: bool = True) -> None:
-        """Raise NoEffect for an option that a trace gives no use for: only counts are shaped, only times are drawn."""
-        if self.shaping is not None and not are_counts:
-            raise NoEffect("shaping", "which has no counts to shape; --scale and --speed change the rate of any trace")
-        if self.rate_rps is not None and are_counts:
-            raise NoEffect("rate_rps", "whose counts say the rate; --to and --scale change it")
-        if self.rate_rps is not None and has_times:
-            raise NoEffect("rate_rps", "whose requests have times; --scale and --speed change the rate")
+    def check_effect(self) -> None:
+        """Raise NoEffect for the shaping of counts, of a trace that has none."""
+        if self.shaping is not None:
+            raise NoEffect("which has no counts to shape; --scale and --speed change the rate of any trace")
 
     @property
     def max_requests(self) -> int | None:
@@ -113,13 +100,7 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
         asked.check_effect()
         builder = Builder(faults, asked.rules(is_epoch=TIME in found.columns))
         read_arrivals(found, faults, builder, asked.max_requests)
-    elif is_gentd26(found.columns):
-        has_times = is_timed(found.columns)
-        asked.check_effect(has_times=has_times)
-        builder = Builder(faults, asked.rules(is_epoch=has_times))
-        read_gentd26(found, faults, builder, asked.max_requests, None if has_times else _arrivals(found, faults, asked))
     elif is_counts(found.columns):
-        asked.check_effect(are_counts=True)
         limit = asked.limit if asked.speed == 1 else None
         trace = read_counts(found, faults, asked.shaping or AS_THEY_STAND, asked.scale, asked.seed, limit, name)
         return transform(trace, replace(asked, scale=1.0))  # scaled before: the counts were
@@ -129,15 +110,6 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
         advice = f"give {FORMATS}; --time-column reads times since 1970 from a column of another name"
         raise InvalidTrace(f"{faults.source}:{found.line}: {wanted}: {advice}")
     return transform(builder.trace(name), asked)
-
-
-def _arrivals(found: Table, faults: Faults, asked: Asked) -> Iterator[float]:
-    if asked.rate_rps is None:
-        message = "these requests have no times: give --rate, in requests per second"
-        raise InvalidTrace(f"{faults.source}:{found.line}: {message}")
-    gap_ms = constant(asked.rate_rps, 2)[1]
-    dice = random.Random(asked.seed)
-    return itertools.accumulate(dice.expovariate(1 / gap_ms) for _ in itertools.count())
 
 
 def transform(trace: Trace, asked: Asked) -> Trace:

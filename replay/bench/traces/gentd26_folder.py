@@ -14,10 +14,12 @@ users and only counts LoRAs. So one trace of both can only be drawn:
 Bases and LoRAs are named by their rank, `base-000` the most popular, as the catalog `genai2026` lists them.
 """
 
+import ast
 import pathlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,13 +27,16 @@ import numpy as np
 from replay.simulation.draws.chance import uniform
 from replay.traces.formats.building import Builder, Rules
 from replay.traces.formats.csv_rows import table
-from replay.traces.formats.faults import Faults
+from replay.traces.formats.faults import Faults, quoted
 from replay.traces.formats.fields import Unfit, moment_ms, whole
-from replay.traces.formats.gentd26 import MODEL, TIME, is_gentd26, is_timed, loras_of
 from replay.traces.formats.lines import open_lines
 from replay.traces.trace import InvalidTrace, Overrides, Row, Trace
 from schemas.messages import GenerateOptions
 
+TIME: Final = "gmt_create"
+MODEL: Final = "checkpoint_model_version_id"
+NEEDED: Final = {MODEL, "num_inference_steps", "num_images_per_prompt"}
+MAX_LORAS: Final = 100  # a request
 LORAS: Final = "lora_args"
 USER: Final = "groupid"  # headers are read in lower case
 N_CONTROLS: Final = 24  # ControlNets that the study saw (MLoRA 5.3)
@@ -166,8 +171,8 @@ def _files(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     for path in paths:
         if path.is_file() and path.name.endswith((".csv", ".csv.gz")):
             columns = _columns(path)
-            if is_gentd26(columns) and (is_timed(columns) or LORAS in columns):
-                found[is_timed(columns)].append(path)
+            if set(columns) >= NEEDED and (TIME in columns or LORAS in columns):
+                found[TIME in columns].append(path)
     for has_times, files in found.items():
         if len(files) != 1:
             what = "with the times of requests" if has_times else "with the LoRAs of requests"
@@ -252,3 +257,12 @@ def _ranked(ids: Iterator[str]) -> list[str]:
     """Return the distinct ids, the most frequent first, equals by name."""
     counts: Mapping[str, int] = Counter(ids)
     return sorted(counts, key=lambda each: (-counts[each], each))
+
+
+def loras_of(text: str) -> list[tuple[str, float]]:
+    """Return the ids of the LoRAs in a field `lora_args`, each with its scale, 1 where it has none. Raises Unfit."""
+    try:
+        found: Any = ast.literal_eval(text) if text else []
+        return [(str(lora["modelVersionId"]), float(lora.get("scale", 1.0))) for lora in islice(found, MAX_LORAS)]
+    except (ValueError, SyntaxError, TypeError, KeyError, AttributeError, MemoryError, RecursionError):
+        raise Unfit("not LoRAs", f"lora_args is not a list of modelVersionId and scale: {quoted(text)}") from None

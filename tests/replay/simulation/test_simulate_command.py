@@ -367,7 +367,6 @@ def test_an_option_of_another_mode_is_refused(trace: pathlib.Path, options: list
     ("options", "fault"),
     [
         (["--to", "4:8"], "--to has no effect on"),
-        (["--rate", "3"], "--rate has no effect on"),
         (["--order", "turn"], "--order has no effect without --prompts"),
         (["--until", "1h"], "--until has no effect on a file"),
         (["--budgets", "9:9:9", "--overlap"], "--budgets, --overlap have no effect as no request of the trace needs"),

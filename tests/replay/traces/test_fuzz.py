@@ -17,7 +17,6 @@ from replay.traces.topic import trace_of
 from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
-from tests.replay.traces.files import GENTD26, UNTIMED
 
 T = TypeVar("T")
 FUZZ = settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -27,8 +26,6 @@ HEADERS = {
     "arrivals with more": "arrival_ms,prompt,prompt_index,model,adapters,steps,n,tier,slack_ms,hardness",
     "hourly counts": ",hour,invocations",
     "counts a second": "second,count",
-    "GenTD26": GENTD26,
-    "GenTD26 untimed": UNTIMED,
 }
 TEXTS = (
     *("", "0", "1", "1", "2", "3.5", "-1", "nan", "inf", "1e400", "1e30", "1_0", "٣", '"', '"0"', '"a,b"', "x\r"),
@@ -51,7 +48,6 @@ ASKED = st.builds(
     is_lenient=st.booleans(),
     sorts=st.booleans(),
     models=st.sampled_from([None, frozenset({"light"})]),
-    rate_rps=st.sampled_from([None, 2.0]),
     scale=st.sampled_from([1.0, 0.3, 2.5]),
     loop=st.sampled_from([1, 2]),
     limit=st.sampled_from([None, 2]),

@@ -13,7 +13,7 @@ from replay.traces.trace import MAX_SPAN_MS, Overrides, Row, of_arrivals
 from replay.traces.writing import write
 from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions
-from tests.replay.traces.files import gentd26, jsonl, read_in, request
+from tests.replay.traces.files import jsonl, read_in
 
 
 def test_arrivals_alone_are_a_csv_to_the_last_digit(tmp_path: pathlib.Path) -> None:
@@ -40,12 +40,6 @@ def test_requests_are_json_lines_with_everything_that_was_asked_for(tmp_path: pa
     trace = read_in(tmp_path, jsonl(*asks))
     write(trace, tmp_path / "out.jsonl")
     assert list(read(tmp_path / "out.jsonl").rows()) == list(trace.rows())
-
-
-def test_models_and_loras_of_a_trace_are_kept(tmp_path: pathlib.Path) -> None:
-    trace = read_in(tmp_path, gentd26(request("2024-11-15 16:57:50", loras="2"), request("2024-11-15 16:57:59")))
-    write(trace, tmp_path / "out")
-    assert list(read(tmp_path / "out").rows()) == list(trace.rows())
 
 
 def test_gz_packs_and_the_same_trace_makes_the_same_bytes(tmp_path: pathlib.Path) -> None:

@@ -9,8 +9,12 @@ import pytest
 from replay.bench.traces.gentd26_folder import Drawing, draw_trace
 from replay.traces import InvalidTrace, Trace
 from streams.catalogs import load
-from tests.replay.traces.files import GENTD26, UNTIMED
 
+GENTD26 = (
+    "gmt_create,predict_type,predict_status,exec_time_seconds,groupId,prompt_length,negative_prompt_length,"
+    "num_images_per_prompt,num_inference_steps,checkpoint_model_version_id,num_lora"
+)
+UNTIMED = "exec_time_seconds,num_images_per_prompt,num_inference_steps,checkpoint_model_version_id,lora_args"
 GAPS_S = (10, 1000, 10, 100_000, 10)
 
 
@@ -138,3 +142,10 @@ def test_a_stretch_of_the_file_keeps_the_names_of_the_whole(tmp_path: pathlib.Pa
     assert [(each.model, each.adapters) for each in options] == [("base-000", ()), ("base-001", ("lora-000",))]
     with pytest.raises(InvalidTrace, match="has 6 requests: none from 6 on"):
         drawn(tmp_path, first=6)
+
+
+@pytest.mark.parametrize("loras", ["[1", "5", "[{}]", "[5]", "{'a': 1}", "f()", "[" * 1000])
+def test_loras_that_are_no_list_are_reported(tmp_path: pathlib.Path, loras: str) -> None:
+    folder = folder_of(tmp_path, f'{UNTIMED}\n22,1,30,m,"{loras}"\n', timed(*USERS))
+    with pytest.raises(InvalidTrace, match=r"a\.csv:2: lora_args is not a list"):
+        draw_trace(folder, Drawing())
