@@ -14,6 +14,7 @@ from schemas.json_types import properties_of
 from schemas.registry import latest
 from schemas.topics import PLAN, PUBLIC, RESULTS, Topic, full_name
 from schemas.vocabulary import aliased
+from schemas.wire_names import with_documented_names
 
 VERSION: Final = "3.0.0"
 AVRO: Final = "application/vnd.apache.avro;version=1.9.0"
@@ -124,7 +125,7 @@ def _messages(topics: Iterable[Topic]) -> dict[str, Any]:
             "title": "Result as one JSON object",
             "summary": "Where the setting results.format is json.",
             "contentType": "application/json",
-            "payload": {"type": "object", "properties": properties_of(messages.Result)},
+            "payload": {"type": "object", "properties": _result()},
             "bindings": _key("request_id"),
         },
         "Bytes": {"name": "Bytes", "title": "Bytes as they are", "summary": "No message of Pochade's own."},
@@ -134,6 +135,13 @@ def _messages(topics: Iterable[Topic]) -> dict[str, Any]:
 def _flat() -> dict[str, Any]:
     """The fields of a request in JSON, and their aliases: those of its options stand beside its own."""
     return aliased(properties_of(messages.GenerateRequest, ("options",)) | properties_of(messages.GenerateOptions))
+
+
+def _result() -> dict[str, Any]:
+    """The fields of a result in JSON, by the names on the wire and the documented ones; `path` is a list of stages."""
+    stage = with_documented_names(properties_of(messages.Stage))
+    path = {"type": "array", "items": {"type": "object", "properties": stage}}
+    return with_documented_names(properties_of(messages.Result)) | {"path": path}
 
 
 def _avro(kind: type[Message], topic: Topic) -> dict[str, Any]:

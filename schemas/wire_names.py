@@ -28,6 +28,11 @@ def field_name(attribute: str) -> str:
     return FIELDS.get(attribute, attribute)
 
 
+def with_documented_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message's values with the documented names beside those of the wire: generate_ms beside paint_ms."""
+    return {**values} | {name: values[wire] for name, wire in FIELDS.items() if wire in values}
+
+
 def in_python_names(schema: Any) -> Any:
     """An Avro schema with the names of the Python classes and attributes; the bytes that it describes are the same.
 

@@ -20,7 +20,7 @@ from schemas.later import LATER, may_come
 from schemas.messages import Result, Stage
 from schemas.record import Incoming
 from schemas.registry import by_id, latest, newest_up_to
-from schemas.wire_names import field_name, in_python_names
+from schemas.wire_names import FIELDS, field_name, in_python_names, with_documented_names
 
 M = TypeVar("M")
 HEAD = struct.Struct(">BI")
@@ -125,7 +125,9 @@ def awaited_schema(data: bytes | None) -> int | None:
 
 
 def encode_result(result: Result, format: str) -> bytes:
-    """Encode a result as `results.format` says: framed Avro, or one flat JSON object (`path` stays a string of JSON).
+    """Encode a result as `results.format` says: framed Avro, or one JSON object.
+
+    With `schemas.write_up_to` JSON is that of 0.1, whose `path` is a string of JSON.
 
     Raises:
         Unknown: another format.
@@ -133,8 +135,24 @@ def encode_result(result: Result, format: str) -> bytes:
     if format == "avro":
         return encode(result)
     if format == "json":
-        return json.dumps(to_wire(Result)(result), ensure_ascii=False).encode(errors="replace")
+        values = to_wire(Result)(result) if _highest else result_values(result)
+        return json.dumps(values, ensure_ascii=False).encode(errors="replace")
     raise Unknown("results.format", format, ("avro", "json"))
+
+
+def result_values(result: Result) -> dict[str, Any]:
+    """Return a result as JSON has it: `path` is a list, and documented names stand beside those of the wire."""
+    path = [with_documented_names(stage) for stage in json.loads(result.path)]
+    return with_documented_names(to_wire(Result)(result)) | {"path": path}
+
+
+def as_written(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a result's values with `path` as the message has it, a string of JSON; given as a list or as that."""
+    if not isinstance(path := values.get("path"), list):
+        return values
+    stages = [dict(stage) if isinstance(stage, dict) else {} for stage in path]
+    stages = [{name: each for name, each in stage.items() if FIELDS.get(name) not in stage} for stage in stages]
+    return {**values, "path": json.dumps(stages)}
 
 
 def decode_result(data: bytes | None) -> Result:
@@ -145,9 +163,9 @@ def decode_result(data: bytes | None) -> Result:
     """
     if not data or data[0] == 0:
         return decode(data, Result)
-    json_object(data)
+    given = json_object(data)
     try:
-        result: Result = from_json(Result, data)
+        result: Result = from_json(Result, json.dumps(as_written(given)))
         encode(result)  # refuses integers beyond 64 bits, which no reader of Avro would have met
     except (ValueError, OverflowError) as error:
         raise InvalidRecord(f"JSON is no result: {error}; starts {data[:40]!r}") from error

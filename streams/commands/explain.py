@@ -45,6 +45,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
 
     from schemas.avro import to_wire
     from streams.clock import now_ms
+    from streams.codec.avro import result_values
     from streams.commands import showing
     from streams.commands.terminal import console as open_console
     from streams.operator.explain import why
@@ -65,7 +66,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
     request = _request_of(settings, result)
     if output == "json":
         asked = None if request is None else to_wire(GenerateRequest)(request)
-        click.echo(json_text({**showing.as_json(result), "why": why(result), "asked": asked}, indent=2))
+        click.echo(json_text({**result_values(result), "why": why(result), "asked": asked}, indent=2))
     else:
         showing.explanation(result, request, open_console())
 

@@ -89,7 +89,7 @@ def find(client: "pochade.Client", request_id: str, since_ms: int) -> "Result | 
 def result_of(end: "pochade.End") -> "Result":
     """Return the whole result of a request that ended."""
     from schemas.messages import Result
-    from streams.codec.avro import from_values
+    from streams.codec.avro import as_written, from_values
 
-    result: Result = from_values(Result, end.details)
+    result: Result = from_values(Result, as_written(end.details))
     return result

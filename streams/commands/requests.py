@@ -299,10 +299,11 @@ def _summarise(handles: "Sequence[Handle]", results: Sequence[Result], *, is_wai
 
 
 def _print_ending(request_id: str, result: Result | None, output: str) -> None:
+    from streams.codec.avro import result_values
     from streams.commands import showing
 
     if output == "json":
-        shown = None if result is None else showing.as_json(result)
+        shown = None if result is None else result_values(result)
         click.echo(json_text({"request_id": request_id, "result": shown}))
     elif result is not None:
         showing.ending(result)
@@ -322,6 +323,7 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
       pochade results --follow --since 1h
       pochade results --since 7d -o jsonl | jq .level
     """
+    from streams.codec.avro import result_values
     from streams.commands import showing
     from streams.commands.terminal import console as open_console
 
@@ -330,7 +332,7 @@ def results(load: "Callable[[], Settings]", is_following: bool, since: int, outp
         found = opening.results_of(client, since, is_following=is_following)
         if output == "jsonl":
             for result in found:
-                click.echo(json_text(showing.as_json(result)))
+                click.echo(json_text(result_values(result)))
         elif console.is_terminal and not is_following:
             showing.table(sorted(found, key=lambda result: result.ended_ms), console)
         else:

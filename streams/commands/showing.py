@@ -1,8 +1,6 @@
 """Formats results for a terminal, and as plain lines where there is none."""
 
-import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -11,7 +9,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from planner.serving.decisions import scores_in_words
-from schemas.avro import to_wire
 from schemas.messages import GenerateRequest, Result, Stage, Status
 from streams.clock import utc
 from streams.operator.explain import asked_in_words, how_begun, steps_of, why
@@ -20,11 +17,6 @@ from streams.visible import visible
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
 STAGE_COLUMNS = ("stage", "level", "over", "worker", "plan", "attempt", "batch", "queue", "generate", "confidence")
 COLOURS = {Status.COMPLETED: "green", Status.EXPIRED: "yellow", Status.CANCELLED: "yellow"}
-
-
-def as_json(result: Result) -> dict[str, Any]:
-    """Return a result as a dictionary, with its path as a list rather than as a string of JSON."""
-    return {**to_wire(Result)(result), "path": json.loads(result.path)}
 
 
 def place_of(uri: str) -> str:

@@ -251,6 +251,9 @@ class Kafka:
         fields = self._decoded(record.value)
         if record.topic == EVENTS:
             return Event(fields["kind"], json.loads(fields["detail"]), str(record.offset))
+        if isinstance(path := fields.get("path"), str):
+            fields["path"] = json.loads(path)
+        fields.setdefault("generate_ms", fields.get("paint_ms"))
         images = fields.get("image_uris") or [uri for uri in (fields.get("image_uri"),) if uri]
         end = end_in(fields["status"], fields, record.key, images)
         if isinstance(end, Rejected) and end.retry_after_s is not None:

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import InvalidRecord, PochadeError, Unknown
 from schemas.messages import Status
-from streams.codec.avro import decode_result, encode_result
+from streams.codec.avro import decode_result, encode_result, write_up_to
 from streams.settings import load
 from tests.replay.runs import a_result, a_step
 
@@ -18,11 +18,27 @@ def test_what_was_written_is_read(format: str, status: Status) -> None:
     assert decode_result(encode_result(result, format)) == result
 
 
-def test_json_is_one_flat_object_that_anybody_can_read() -> None:
+def test_json_is_one_object_with_its_path_as_a_list_and_documented_names() -> None:
     fields = json.loads(encode_result(a_result(a_step(), request_id="r-1"), "json"))
     assert (fields["request_id"], fields["status"]) == ("r-1", "COMPLETED")
-    values = [each for value in fields.values() for each in (value if isinstance(value, list) else [value])]
-    assert not any(isinstance(value, dict | list) for value in values)
+    assert fields["generate_ms"] == fields["paint_ms"] == 20
+    assert [(each["level"], each["generate_ms"], each["paint_ms"]) for each in fields["path"]] == [("light", 20, 20)]
+
+
+def test_a_list_of_no_stages_is_read_as_empty_stages_and_breaks_no_reader() -> None:
+    fields = json.loads(encode_result(a_result(), "json")) | {"path": [1]}
+    assert decode_result(json.dumps(fields).encode()).path == "[{}]"
+
+
+def test_readers_of_an_older_release_get_the_path_as_the_text_that_they_read() -> None:
+    write_up_to(1)
+    try:
+        fields = json.loads(encode_result(a_result(a_step()), "json"))
+    finally:
+        write_up_to(0)
+    assert json.loads(fields["path"])[0]["level"] == "light"
+    assert "generate_ms" not in fields
+    assert decode_result(json.dumps(fields).encode()) == a_result(a_step())
 
 
 def test_fields_of_later_versions_are_ignored_and_those_with_defaults_may_be_missing() -> None:

@@ -60,7 +60,7 @@ def test_a_prompt_with_one_character_that_shows_is_served(prompt: str) -> None:
 @pytest.mark.parametrize(
     ("deadline_ms", "meant"),
     [
-        (5000, f"now + 5000 = {NOW_MS + 5000}?"),
+        (5000, "deadline_in_ms 5000?"),
         (NOW_MS // 1000 + 60, f"seconds since 1970: did you mean {(NOW_MS // 1000 + 60) * 1000}"),
         (NOW_MS * 1000, f"microseconds since 1970: did you mean {NOW_MS}"),
         (NOW_MS - 1, ""),
