@@ -156,6 +156,28 @@ class PromisedQuality:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """How an image was made, beside its prompt and what it begins with: enough to make it again. "": not known."""
+
+    variant: str  # that made it
+    seed: int | None  # of the first image; others of n > 1 have the next ones; None: a server drew its own
+    steps: int  # of which the first `from_step` were skipped
+    guidance: float
+    width: int  # px
+    height: int  # px
+    negative_prompt: str = ""
+    begins_with: str = "noise"  # noise | image: that the request names | draft | latent: of an earlier image
+    from_step: int = 0  # where it began over a draft or a latent
+    strength: float | None = None  # with which it changes the image that the request names
+    scheduler: str = ""  # its class
+    model: str = ""  # hub id with its commit
+    weights: dict[str, str] = field(default_factory=dict)  # "model", "adapter:candy@0.8" -> sha-256 of its weight files
+    engine: str = ""  # with versions, such as "diffusers 0.36.0, torch 2.9.1"
+    device: str = ""  # its kind: cpu, cuda, mps
+    dtype: str = ""  # precision, such as float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """One stage of a request's path, as `explain` shows it."""
 
@@ -180,6 +202,7 @@ class Stage:
     components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
     times: CallTimes | None = None  # None: an engine that does not report them, or an older release
     promise: PromisedQuality | None = None  # of a kept image; None: nothing is promised
+    made: Made | None = None  # None: by an older release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +246,7 @@ class ImageGenerated:
     latent: LatentRef | None = None  # of `image`; None: not stored
     components: tuple[str, ...] = ()  # "base:poster", "adapter:candy@0.8"; (): the variant's own model
     times: CallTimes | None = None  # None: an engine that does not report them, or an older release
+    made: Made | None = None  # None: by an older release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +311,7 @@ class Result:
     safety: str = ""  # flag | blur: what was done about it; "": nothing. A blocked image is REJECTED `unsafe`
     param: str = ""  # field of the request that it was REJECTED for, such as seed; "": none, or several
     wrong_at_most: float | None = None  # of images kept as this one, as `path` says of its last stage; None: no promise
+    made: Made | None = None  # how its images were made; None: there are none, or an older release made them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ GROUPS = {
         "watch": "Follow requests live until they have ended.",
         "results": "List the results of requests.",
         "explain": "Show the path of one request, and why it ended so.",
+        "again": "Make the image of a request again, or by another level.",
         "fetch": "Write the image of a request to a file.",
         "put": "Store an image that requests begin with or follow.",
         "cancel": "Cancel a request that has not ended.",

@@ -22,10 +22,13 @@ class HostWeights:
 
     def __init__(
         self, id_: str, folder: pathlib.Path, files: Mapping[str, Reading], *,
-        has_all_files: bool, close: Callable[[], object] = lambda: None,
+        has_all_files: bool, close: Callable[[], object] = lambda: None, digest: str = "",
     ) -> None:  # fmt: skip
-        """`folder`: has the files that are not in `files`. `has_all_files`: it has those, too. `close`: in the end."""
-        self.id = id_
+        """`folder`: has the files that are not in `files`. `has_all_files`: it has those, too. `close`: in the end.
+
+        `digest`: sha-256 of its weight files.
+        """
+        self.id, self.digest = id_, digest
         self.folder = folder
         self._files = files
         self._has_all_files = has_all_files

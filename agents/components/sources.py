@@ -81,8 +81,8 @@ class InPlace:
                     files[path], digests[path] = read_hashed(file, file.stat().st_size, self._pools)
             except (PochadeError, OSError) as error:
                 raise ComponentFailed(f"{id_} at {source} cannot be read: {error}") from error
-            check_digest(self._components[id_], digests, str(source))
-            return HostWeights(id_, folder, dict(files), has_all_files=True)
+            digest = check_digest(self._components[id_], digests, str(source))
+            return HostWeights(id_, folder, dict(files), has_all_files=True, digest=digest)
 
     def drop(self, id_: str) -> bool:
         del id_
@@ -140,6 +140,7 @@ class Fetched:
     def read(self, id_: str) -> HostWeights | None:
         component = self._components[id_]
         with self._as_component_failed(component):
+            digest = digest_of_digests(weights_of(self._volume.manifest(self._digests[id_])))
             host = self._loader.to_host(self._remote_of(component), self._digests[id_])
             scratch, folder = self._scratch, self._scratch.folder()
             for path, data in host.others.items():
@@ -151,7 +152,9 @@ class Fetched:
                 folder.cleanup()
                 assert scratch is not None, "it lasts for as long as its folders do"
 
-            return HostWeights(id_, pathlib.Path(folder.name), host.files, has_all_files=False, close=close)
+            return HostWeights(
+                id_, pathlib.Path(folder.name), host.files, has_all_files=False, close=close, digest=digest
+            )
 
     def drop(self, id_: str) -> bool:
         try:
@@ -172,14 +175,18 @@ class Fetched:
             raise ComponentFailed(f"{component.id} cannot be loaded: {error}") from error
 
 
-def check_digest(component: Component, digests: Mapping[str, str], where: str) -> None:
-    """Hold weight files (path -> sha-256) against the digest that the catalog has, if any. Raises ComponentFailed."""
+def check_digest(component: Component, digests: Mapping[str, str], where: str) -> str:
+    """Hold weight files (path -> sha-256) against the digest that the catalog has, if any; return theirs.
+
+    Raises ComponentFailed: they differ.
+    """
     found = digest_of_digests(digests)
     if component.sha256 and found != component.sha256:
         raise ComponentFailed(
             f"{component.id} at {where} is damaged or another: its sha256 is {found}, the catalog's "
             f"{component.sha256}; restore it, or correct the catalog"
         )
+    return found
 
 
 def weights_of(listed: Manifest) -> dict[str, str]:

@@ -89,6 +89,7 @@ class ComponentStore:
         self._before, self._now_ms = before or WorkerComponents(), clock_ms
         self._tiers = WorkerTiers(known, budgets, ReuseEstimate(), eviction_under(None))
         self._hosts: dict[str, HostWeights] = {}
+        self._digests = {id_: each.digest for id_, each in known.items()}  # sha-256; of others once they are read
         self._lock = threading.RLock()  # of all above; held for no longer than deciding takes
         self._moving: dict[str, threading.Lock] = {}
         self._on_their_way: set[str] = set()
@@ -103,6 +104,10 @@ class ComponentStore:
         """Ids of all components that may be brought."""
         with self._lock:
             return frozenset(self._known)
+
+    def digest_of(self, id_: str) -> str:
+        """Return the sha-256 of a component's weight files; "": only a library has read them, or nothing has."""
+        return self._digests.get(id_, "")
 
     def now_ms(self) -> float:
         """Return the time by which uses are counted, in epoch ms."""
@@ -344,6 +349,8 @@ class ComponentStore:
         self._to_volume(id_)
         host = self._source.read(id_)
         with self._lock:
+            if host is not None:
+                self._digests[id_] = host.digest
             if host is not None and id_ in self._tiers.resident(Tier.HOST):
                 self._hosts[id_] = host.hold()
         return host

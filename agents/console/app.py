@@ -79,6 +79,7 @@ class Console:
         return [
             *screens,
             Route("/requests/{id:path}/cancel", self.cancel, methods=["POST"]),
+            Route("/requests/{id:path}/again", self.again, methods=["POST"]),
             Route("/requests/{id:path}", self.request),
             Route("/requests", self.submit, methods=["POST"]),
             Route("/live/requests/{id:path}", self.live_request),
@@ -185,8 +186,9 @@ class Console:
                                 "`pochade explain` reads further back.")  # fmt: skip
         part = await self.parts.part(f"request {request_id}", lambda: self._request_part(request_id), is_fresh=True)
         values = requests.one(self._context({}), request_id) or {}
+        curl = requests.curl_of(self._view.requests.get(request_id), self._settings.gateway)
         live = f"/live{values['href']}"
-        return self.page(http, "request", f"Request {request_id:.24}", live=live, part=part, **values)
+        return self.page(http, "request", f"Request {request_id:.24}", live=live, part=part, curl=curl, **values)
 
     async def _request_part(self, request_id: str) -> str:
         values = requests.one(self._context({}), request_id)
@@ -249,6 +251,12 @@ class Console:
         """Submit a request."""
         session, fields = await form_of(http)
         action, request_id = await self._orders.submit(session, fields)
+        return _back(requests.href(request_id), action.action_id)
+
+    async def again(self, http: Request) -> Response:
+        """Submit the request that makes an image again, or by the level of the button."""
+        session, fields = await form_of(http)
+        action, request_id = await self._orders.again(session, http.path_params["id"], fields.get("model", ""))
         return _back(requests.href(request_id), action.action_id)
 
     async def cancel(self, http: Request) -> Response:

@@ -10,12 +10,13 @@ from typing import Any, Final
 from agents.console.access.sessions import SIGN_OUT, Session
 from agents.console.actions import Actions
 from agents.console.children import Commands
-from agents.console.view.requests import Place
+from agents.console.view.requests import MAX_PROMPT, Place
 from agents.console.view.view import View
 from agents.gateway.signing import Seal
 from agents.planner.describing import differences
 from planner.policies import DEFAULT, POLICIES
 from planner.serving.admission.admission import check_request
+from planner.serving.again import again
 from schemas.errors import PochadeError
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, OperatorAction, Status
@@ -77,7 +78,22 @@ class Orders:
             tenant=fields.get("tenant", "") or "default",
             deadline_ms=now + 1000 * int(within_s[:9]) if within_s.isdecimal() else None,
         )  # fmt: skip
-        limits = self._settings.requests
+        return await self._submit(session, request)
+
+    async def again(self, session: Session, request_id: str, model: str) -> tuple[OperatorAction, str]:
+        """Write the request that makes an image again, by `model` if that is not ""; return the action and its id.
+
+        Raises PochadeError, also for an image that no request makes again.
+        """
+        seen = self._view.requests.get(request_id)
+        if seen is None or seen.result is None:
+            raise PochadeError(f"{request_id} has no result here: it is made again once it has ended")
+        if len(seen.prompt) >= MAX_PROMPT:
+            raise PochadeError(f"the console keeps {MAX_PROMPT} characters of a prompt: `pochade again {request_id}`")
+        return await self._submit(session, again(seen.request, seen.result, now_ms(), model=model))
+
+    async def _submit(self, session: Session, request: GenerateRequest) -> tuple[OperatorAction, str]:
+        now, limits = now_ms(), self._settings.requests
         check_request(request, limits.max_prompt_bytes, now, limits.max_deadline_s)
 
         async def do() -> tuple[str, Mapping[str, Any]]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from PIL.Image import Image
@@ -153,6 +154,26 @@ class HasComponents(Protocol):
         ...
 
 
+class MadeWith(NamedTuple):
+    """What a call's images are made with, as `Made` has it; "": not known."""
+
+    engine: str = ""
+    scheduler: str = ""
+    model: str = ""
+    weights: Mapping[str, str] = MappingProxyType({})
+    device: str = ""
+    dtype: str = ""
+
+
+@runtime_checkable
+class SaysMadeWith(Protocol):
+    """Knows its weights and its own version, by which an image can be made again and proven."""
+
+    def made_with(self, how: ResolvedOptions) -> MadeWith:
+        """Return what a call with these options was made with, without waiting."""
+        ...
+
+
 @runtime_checkable
 class EncodesAhead(Protocol):
     """Its `generate` takes `encoded`, what `encode` returned, or None.
@@ -248,6 +269,7 @@ class OpenedEngine:
         self._shows = isinstance(engine, ShowsPreviews) and engine.shows_previews
         self._reports = engine if isinstance(engine, ReportsMemory) else None
         self._frees = engine if isinstance(engine, FreesMemory) else None
+        self._says = engine if isinstance(engine, SaysMadeWith) else None
         self.close = engine.close
         self.health = engine.health if isinstance(engine, ReportsHealth) else str
 
@@ -258,6 +280,10 @@ class OpenedEngine:
     def cuts(self, prompt: str, negative_prompt: str) -> tuple[str, ...]:
         """As of `CountsTokens`."""
         return self._counts.cuts(prompt, negative_prompt) if self._counts else ()
+
+    def made_with(self, how: ResolvedOptions) -> MadeWith:
+        """As of `SaysMadeWith`; what the engine does not know is empty."""
+        return self._says.made_with(how) if self._says else MadeWith()
 
     def peak_device_bytes(self) -> int:
         """As of `ReportsMemory`."""

@@ -168,6 +168,7 @@ class Components:
         Raises EngineFailed where the store cannot be opened.
         """
         self._variant, self._watch = with_own_base(variant), watch
+        self.own_id = component_id(Kind.BASE, self._variant.bases[0])  # of the default base
         device = device_of(variant.loading)
         keeping, free = keeping or Keeping(), free_bytes(device)
         self._parts = Resident(self._variant, load_base, watch)
@@ -175,9 +176,8 @@ class Components:
             self.store: ComponentStore = open_components(
                 self._variant, model_source, self._parts, keeping, free_bytes=free, memory=_pinned(device)
             )  # fmt: skip
-            default = component_id(Kind.BASE, self._variant.bases[0])
-            if self.store.load_ahead(default, Tier.DEVICE) is not Prefetched.LOADED:
-                raise ComponentFailed(f"{default} does not fit the device: raise worker.components.device_bytes")
+            if self.store.load_ahead(self.own_id, Tier.DEVICE) is not Prefetched.LOADED:
+                raise ComponentFailed(f"{self.own_id} does not fit the device: raise worker.components.device_bytes")
             self._ratio = bytes_of(self.opened()) / self.store.resident_bytes(
                 Tier.DEVICE
             )  # 2 of half precision in single
@@ -187,7 +187,7 @@ class Components:
 
     def opened(self) -> Any:
         """Return the pipeline of the default base as it was loaded when this was made, before any call."""
-        return self._parts.bases[component_id(Kind.BASE, self._variant.bases[0])].pipeline
+        return self._parts.bases[self.own_id].pipeline
 
     def pipeline(self, base: str = "") -> Any:
         """Return the pipeline of a base without adapters, loaded if need be; "": of the default one."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import diffusers
 import numpy as np
 import torch
 from diffusers.utils import logging as diffusers_logging
@@ -16,7 +17,17 @@ from transformers.utils import logging as transformers_logging
 
 from agents.components.opening import Keeping
 from agents.components.store import ComponentStore
-from agents.engines import CannotRefine, EncodedPrompts, EngineFailed, Generated, GenerationTask, Previews, ShouldStop
+from agents.components.weight_files import digest_of
+from agents.engines import (
+    CannotRefine,
+    EncodedPrompts,
+    EngineFailed,
+    Generated,
+    GenerationTask,
+    MadeWith,
+    Previews,
+    ShouldStop,
+)
 from agents.engines.accelerating import begin_call, end_guidance
 from agents.engines.claims import check_signature, try_claims
 from agents.engines.compiling.compilation import FAILED, Compilation, Warmed
@@ -27,7 +38,7 @@ from agents.engines.image_to_image import auto_image_to_image, image_to_image, s
 from agents.engines.latent_spaces import latent_space_of
 from agents.engines.masking import Masked
 from agents.engines.noise import starting_noise
-from agents.engines.pipelines import device_of, load_pipeline
+from agents.engines.pipelines import device_of, load_pipeline, sources_of
 from agents.engines.previewing import StepPreviews
 from agents.engines.stopwatch import Stopwatch
 from agents.engines.text_encoding import TextLimits, encode_ahead, prompts_of
@@ -65,6 +76,7 @@ class DiffusersEngine:
         self.latent_space = None if variant.bases else latent_space_of(pipeline)
         self.kind = type(pipeline).__name__
         self.shows_previews = bool(signature_of(pipeline).callback)
+        self._made_with = _made_with(variant, pipeline, keeping or Keeping())
         self.cuts = TextLimits(pipeline).cuts  # of the default base: all bases of a variant are of one architecture
 
     def _equipped(self, pipeline: Any) -> Any:
@@ -107,6 +119,15 @@ class DiffusersEngine:
     def store(self) -> ComponentStore | None:
         """Where its components lie; None for a variant without any."""
         return self.components.store if self.components else None
+
+    def made_with(self, how: ResolvedOptions) -> MadeWith:
+        """As of `SaysMadeWith`."""
+        if self.components is None:
+            return self._made_with
+        ids, digest_of_component = how.components.ids, self.components.store.digest_of
+        weights = {id_: digest_of_component(id_.partition("@")[0]) for id_ in ids}
+        own = {} if how.components.base else {"model": digest_of_component(self.components.own_id)}
+        return self._made_with._replace(weights=own | weights)
 
     def peak_device_bytes(self) -> int:
         """Return the peak that torch has allocated on CUDA; 0 on a CPU."""
@@ -270,6 +291,25 @@ def _latent(values: torch.Tensor, space: LatentSpace) -> Latent | None:
     except UnfitLatent as error:
         log.warning("an image was generated from a latent that is not kept: %s", error)
         return None
+
+
+def _made_with(variant: Variant, pipeline: Any, keeping: Keeping) -> MadeWith:
+    """Return what a variant's images are made with. Weights of components are read, and their digests known, later."""
+    weights, hub_id = dict[str, str](), ""
+    if not variant.components:
+        try:
+            sources, hub_id = sources_of(variant)
+            weights = {name: digest_of(source, keeping.home / "digests.json") for name, source in sources.items()}
+        except Exception as error:  # whatever the hub's cache raises: images are made all the same
+            log.warning("the digest of %r is not known, and no result will name it: %s", variant.name, error)
+    return MadeWith(
+        engine=f"diffusers {diffusers.__version__}, torch {torch.__version__}",
+        scheduler=type(pipeline.scheduler).__name__ if hasattr(pipeline, "scheduler") else "",
+        model=hub_id,
+        weights=weights,
+        device=device_of(variant.loading).partition(":")[0],
+        dtype=str(pipeline.dtype).removeprefix("torch."),
+    )
 
 
 def _base_of(variant: Variant, source: str, parts: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from PIL import Image
 
-from agents.engines import CannotRefine, EngineFailed, Generated, GenerationTask, ShouldStop
+from agents.engines import CannotRefine, EngineFailed, Generated, GenerationTask, MadeWith, ShouldStop
 from agents.engines.openai_client import Client, ServerFault
 from planner.catalog.entries import Variant
 from planner.catalog.options import ResolvedOptions
@@ -36,6 +36,10 @@ class OpenAIEngine:
     def health(self) -> str:
         """As of `ReportsHealth`."""
         return self._client.health
+
+    def made_with(self, how: ResolvedOptions) -> MadeWith:  # noqa: ARG002  as of every engine
+        """As of `SaysMadeWith`: what the server says of itself."""
+        return MadeWith(engine="openai", model=self._server.model)
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop

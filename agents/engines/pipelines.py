@@ -184,6 +184,22 @@ def _part(source: str, revision: str | None, name: str, weights: str, dtype: tor
     return part.to(dtype).eval()
 
 
+def sources_of(variant: Variant) -> tuple[dict[str, pathlib.Path], str]:
+    """Return where the weights of a loaded variant lie, its own and those of other origin, and the model's hub id.
+
+    The id is with its commit; "" for a folder or a file. What only the hub's cache can name is left out.
+    """
+    loading, (name, revision) = variant.loading, revised(model_source(variant.model))
+    own, hub_id = pathlib.Path(name), ""
+    if not own.exists():
+        from huggingface_hub import snapshot_download
+
+        own = pathlib.Path(snapshot_download(name, revision=revision, local_files_only=True))
+        hub_id = f"{name}@{own.name}"
+    others = {**loading.weights, **{f"lora:{pathlib.Path(each.file).stem}": each.file for each in loading.loras}}
+    return {"model": own} | {part: pathlib.Path(weights_file(file)) for part, file in others.items()}, hub_id
+
+
 def weights_file(named: str) -> str:
     """A file under infra/, a file here, or OWNER/REPOSITORY@REVISION/FILE fetched from the hub once.
 

@@ -13,9 +13,10 @@ from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
 from agents.gateway.refusals import INVALID, Refusal, refusal_of_error
 from planner.serving.admission.admission import check, meant_deadline
 from planner.serving.deadlines import has_passed
+from schemas.avro import to_wire
 from schemas.errors import InvalidRequest
 from schemas.ids import new_request_id
-from schemas.messages import GenerateOptions, GenerateRequest, Result
+from schemas.messages import GenerateOptions, GenerateRequest, Made, Result
 from schemas.vocabulary import ALIASES, in_own_words
 from streams.codec.prompt_file import request_of
 from streams.codec.requests import unknown
@@ -194,6 +195,7 @@ def provenance(result: Result) -> dict[str, Any]:
         "confidence": result.confidence, "components": list(result.components), "overridden": list(result.overridden),
         "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused,
         "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
+        "made": to_wire(Made)(result.made) if result.made else None,
     }  # fmt: skip
 
 

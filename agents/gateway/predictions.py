@@ -13,7 +13,7 @@ from agents.gateway.refusals import Refusal
 from planner.serving.routing.expecting import Expectation
 from schemas.messages import GenerateOptions, GenerateRequest, Result, Status
 from schemas.vocabulary import ALIASES
-from streams.codec.requests import unknown
+from streams.codec.requests import stated, unknown
 from streams.operator.explain import asked_in_words, steps_of, why
 from streams.settings import Requests
 
@@ -200,12 +200,7 @@ def _waiting(expected: Expectation | None) -> dict[str, int | None]:
 
 def _input(request: GenerateRequest) -> dict[str, Any]:
     """Return the fields that a request states, as JSON has them."""
-    fields = {name: getattr(request, name, getattr(request.options, name, None)) for name in INPUT}
-    plain = {
-        each.name: each.default for kind in (GenerateRequest, GenerateOptions) for each in dataclasses.fields(kind)
-    }
-    stated = {name: value for name, value in fields.items() if name == "prompt" or value != plain[name]}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in stated.items()}
+    return {name: value for name, value in stated(request).items() if name in INPUT}
 
 
 def _moment(ms: int | None) -> str | None:

@@ -103,7 +103,7 @@ class LocalWorker:
         )  # fmt: skip
         driver = WindowDriver(
             self.worker_id, views, around.store, self._refuges, around.settings.worker.max_attempts,
-            note=around.bus.send, stages=around.stages,
+            note=around.bus.send, stages=around.stages, png_text=around.settings.worker.png_text,
             on_sick=lambda _reason, _counts: self._become(SICK, variant.name),
         )  # fmt: skip
         queue.join(self.worker_id)

@@ -20,7 +20,7 @@ from agents.engines import CannotRefine, EncodedPrompts, Generated, GenerationTa
 from agents.runtime.records import event_record, job_record, outcome_record, outgoing, refused, waiting_record
 from agents.worker.calls import OpenCalls
 from agents.worker.faults import fault_of, let_go
-from agents.worker.images import Blocked, DraftFault, Storing, Waits, WorkerImages
+from agents.worker.images import Blocked, DraftFault, Storing, Waits, WorkerImages, texts_of
 from agents.worker.jobs import Taken
 from agents.worker.lookups import Sought
 from agents.worker.stages import Stages
@@ -101,14 +101,15 @@ class WindowDriver:
         self, worker_id: str, views: WorkerViews, store: ImageStore, refuges: Refuges, max_attempts: int, *,
         note: Writes = lambda _record: None, waits: Waits = contextlib.nullcontext,
         aside: Waits = contextlib.nullcontext, stages: Stages | None = None,
-        on_sick: Callable[[str, bool], object] = lambda _reason, _counts: None,
+        on_sick: Callable[[str, bool], object] = lambda _reason, _counts: None, png_text: bool = True,
     ) -> None:  # fmt: skip
         """`max_attempts`: at a job that the engine fails on. `note`: sends a record that nothing waits for.
 
         `waits`: around waiting for the store; `aside`: around a call of it. `stages`: of features;
         their opener closes them. `on_sick`: is called with the reason, and whether it counts, as in `Sick`.
+        `png_text`: whether PNG files say how they were made.
         """
-        self._on_sick = on_sick
+        self._on_sick, self._png_text = on_sick, png_text
         variant, calls = views.variant, views.engine.calls_at_once
         worker = WorkerLogic(variant, calls)
         self.logic = WindowLogic[WorkerJob](variant.name, worker, views, refuges, max_attempts, calls)
@@ -461,7 +462,9 @@ class WindowDriver:
         tenant = job.request.tenant
         safe = self._stages.check([image for image, _ in job.made], tenant)
         latent = job.made[0][1] if self._views.stores_latent(job) and safe[0].is_as_generated else None
-        return Storing(job.job_id, safe, latent, latent_name(tenant, job.job_id))
+        made, prompt = self._views.made(job), job.request.prompt
+        texts = [texts_of(prompt, made, number) for number in range(len(safe))] if self._png_text else ()
+        return Storing(job.job_id, safe, latent, latent_name(tenant, job.job_id), texts)
 
     def _send(self, each: WorkerJob, storing: Storing) -> None:
         metrics.STORE_SECONDS.observe(time.monotonic() - each.made_s)
@@ -474,7 +477,7 @@ class WindowDriver:
             started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),
             refine_from_step=each.how.refine_from_step if each.latent is None else 0,
             reuse=None if decision is None else described(decision, each.how.steps), latent=storing.latent_ref,
-            components=each.how.components.ids, times=times.parts,
+            components=each.how.components.ids, times=times.parts, made=self._views.made(each),
         )  # fmt: skip
         record = outgoing(
             topics.IMAGES, image, request_id=each.request.request_id, cause=each.taken.record.headers, role=ROLE,

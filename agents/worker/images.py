@@ -3,18 +3,21 @@
 import contextlib
 import hashlib
 import io
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from agents.worker.calls import BackgroundCalls
 from planner.catalog.options import ResolvedOptions
+from planner.serving.admission.admission import SEED_LIMIT
 from planner.serving.admission.inputs import check_inputs, inputs_of
+from schemas.avro import to_wire
 from schemas.errors import PochadeError
-from schemas.messages import GenerateJob, ImageRef, LatentRef
+from schemas.messages import GenerateJob, ImageRef, LatentRef, Made
 from streams import metrics
 from streams.store.input_images import InvalidInput, Opened, open_input
 from streams.store.latents import EXTENSION, Latent, to_bytes
@@ -65,9 +68,12 @@ class Storing:
     """What is to be stored of a job, and what of it is."""
 
     def __init__(
-        self, job_id: str, images: Sequence[SafeImage], latent: Latent | None = None, latent_name: str = ""
-    ) -> None:
-        self._images, self._data = images, [_png(each.image) for each in images]
+        self, job_id: str, images: Sequence[SafeImage], latent: Latent | None = None, latent_name: str = "",
+        texts: Sequence[Mapping[str, str]] = (),
+    ) -> None:  # fmt: skip
+        """`texts`: of the PNG file of each image, by their keywords; (): none."""
+        self._images = images
+        self._data = [_png(each.image, text) for each, text in zip(images, texts or [{}] * len(images), strict=True)]
         self._uris: list[str | None] = [None] * len(images)
         self._job_id, self._latent, self._latent_name = job_id, latent, latent_name
         self.latent_ref: LatentRef | None = None  # None: the store did not take it, or there was none
@@ -225,7 +231,27 @@ def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
         raise DraftFault("broken", f"{uri} does not decode: {error}") from error
 
 
-def _png(image: Image.Image) -> bytes:
-    out = io.BytesIO()
-    image.save(out, "PNG")
+def texts_of(prompt: str, made: Made, number: int) -> dict[str, str]:
+    """Return the texts of the PNG file of a request's image, the first one's number being 0, by their keywords.
+
+    `parameters`: as AUTOMATIC1111's web UI writes and reads them; `pochade`: all of it, as JSON. They name no request,
+    time or worker: an image that is made again has the same bytes.
+    """
+    seed = None if made.seed is None else (made.seed + number) % SEED_LIMIT
+    facts: dict[str, object] = {
+        "Steps": made.steps, "Sampler": made.scheduler, "CFG scale": made.guidance, "Seed": seed,
+        "Size": f"{made.width}x{made.height}", "Model hash": made.weights.get("model", "")[:10], "Model": made.variant,
+        "Denoising strength": made.strength,
+    }  # fmt: skip
+    avoided = [f"Negative prompt: {made.negative_prompt}"] if made.negative_prompt else []
+    said = ", ".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, ""))
+    whole = {"prompt": prompt, **to_wire(Made)(made), "seed": seed}
+    return {"parameters": "\n".join([prompt, *avoided, said]), "pochade": json.dumps(whole, ensure_ascii=False)}
+
+
+def _png(image: Image.Image, texts: Mapping[str, str]) -> bytes:
+    out, info = io.BytesIO(), PngImagePlugin.PngInfo()
+    for keyword, text in texts.items():
+        info.add_text(keyword, text)
+    image.save(out, "PNG", pnginfo=info)
     return out.getvalue()

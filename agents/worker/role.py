@@ -255,7 +255,7 @@ class Worker:
         return WindowDriver(
             self._me.worker_id, views, self._store, self._refuges, self._settings.worker.max_attempts,
             note=self._producer.send, waits=self._waits, aside=self._aside, stages=self._stages,
-            on_sick=self._on_sick,
+            on_sick=self._on_sick, png_text=self._settings.worker.png_text,
         )  # fmt: skip
 
     def _is_idle(self) -> bool:

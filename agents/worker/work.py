@@ -28,7 +28,7 @@ from planner.serving.dispatch.worker_loads import Load
 from planner.serving.generating.window import refusal_of
 from planner.serving.routing.cascades import judged_ms
 from schemas.ids import refinement_seed, seed_of
-from schemas.messages import CallTimes, ClassifiedRequest, GenerateJob, GenerateRequest, Plan
+from schemas.messages import CallTimes, ClassifiedRequest, GenerateJob, GenerateRequest, Made, Plan
 from streams import metrics
 from streams.clock import now_ms
 from streams.codec.avro import decode
@@ -214,10 +214,24 @@ class WorkerViews:
             return letters
 
     def _no_seed(self, job: WorkerJob) -> tuple[str, ...]:
-        server, seed = self.variant.server, job.request.seed
-        return (
-            () if server is None or seed is None or "seed" in server.names else (f"seed: {seed} -> the server's own",)
-        )
+        seed = job.request.seed
+        return () if seed is None or self._takes_seeds else (f"seed: {seed} -> the server's own",)
+
+    @property
+    def _takes_seeds(self) -> bool:
+        return self.variant.server is None or "seed" in self.variant.server.names
+
+    def made(self, job: WorkerJob) -> Made:
+        """Return how a job's images were made."""
+        how, used = job.how, self.engine.made_with(job.how)
+        return Made(
+            variant=self.variant.name, seed=image_seeds(job.request)[0] if self._takes_seeds else None, steps=how.steps,
+            guidance=how.guidance, width=how.width, height=how.height, negative_prompt=how.negative_prompt,
+            begins_with="image" if self.begins_with_own_image(job) else job.begins_with, from_step=how.refine_from_step,
+            strength=how.components.strength, scheduler=used.scheduler, model=used.model,
+            weights=dict.fromkeys(how.components.ids, "") | dict(used.weights),
+            engine=used.engine or self.variant.engine, device=used.device, dtype=used.dtype,
+        )  # fmt: skip
 
     def looks_up(self) -> bool:
         """Whether stored latents are looked up; those of several bases are not distinguished."""

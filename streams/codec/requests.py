@@ -85,6 +85,16 @@ def decode_request(record: Incoming) -> GenerateRequest:
     return GenerateRequest(**own, options=options)
 
 
+def stated(request: GenerateRequest) -> dict[str, Any]:
+    """Return the JSON fields of what a request states, its id and time apart, as `decode_request` reads them."""
+    plain = GenerateRequest(request_id=request.request_id, prompt="", created_ms=request.created_ms)
+    found: dict[str, Any] = {}
+    for given, default in ((request, plain), (request.options, plain.options)):
+        names = (each.name for each in dataclasses.fields(given) if each.name != "options")
+        found |= {name: value for name in names if (value := getattr(given, name)) != getattr(default, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
 def without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the fields of a JSON object. Raises InvalidRequest for a key that stands twice."""
     fields = dict(pairs)

@@ -63,7 +63,7 @@ def explain(load: "Callable[[], Settings]", request_id: str, since: int, timeout
             f"no result of request {request_id!r} on {settings.kafka.prefix}.results.v1 within the last "
             f"{duration(since)}: {_why_open(settings, request_id, since_ms)}"
         )
-    request = _request_of(settings, result)
+    request = request_of_result(settings, result)
     if output == "json":
         asked = None if request is None else to_wire(GenerateRequest)(request)
         click.echo(json_text({**result_values(result), "why": why(result), "asked": asked}, indent=2))
@@ -83,7 +83,7 @@ def _why_open(settings: "Settings", request_id: str, since_ms: int) -> str:
     return found or f"classified.v1 and events.v1 have no record of it either; {elsewhere}"
 
 
-def _request_of(settings: "Settings", result: Result) -> GenerateRequest | None:
+def request_of_result(settings: "Settings", result: Result) -> GenerateRequest | None:
     """Return the request of a result, as the outcome that ended it holds it; None where none does."""
     from schemas.messages import Outcome
     from schemas.topics import OUTCOMES

@@ -116,6 +116,23 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     return deadline_ms if deadline is None else int(deadline * 1000)
 
 
+def waiting_options(command: F) -> F:
+    """Add to a command whether it waits for results, and for how long."""
+    command = click.option(
+        "--timeout",
+        type=click.FloatRange(min=0.1),
+        default=120.0,
+        show_default=True,
+        help="Longest time to wait for results, in seconds.",
+    )(command)
+    return click.option(
+        "--wait",
+        "is_waiting",
+        is_flag=True,
+        help="Wait for the result and print it; with --file, print a summary of all results.",
+    )(command)
+
+
 @click.command()
 @click.argument("prompt", required=False)
 @click.option(
@@ -126,19 +143,7 @@ def _deadline_ms(deadline: float | None, deadline_ms: int | None) -> int | None:
     "with a column prompt, separated by comma, semicolon or tab. A comment (a line that begins with #) is refused. "
     "- reads standard input.",
 )
-@click.option(
-    "--wait",
-    "is_waiting",
-    is_flag=True,
-    help="Wait for the result and print it; with --file, print a summary of all results.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.1),
-    default=120.0,
-    show_default=True,
-    help="Longest time to wait for results, in seconds.",
-)
+@waiting_options
 @click.option(
     "--deadline",
     type=click.FloatRange(min=0.001),
@@ -194,8 +199,8 @@ def submit(
 
 def submit_one(
     settings: "Settings", prompt: str, left_ms: int | None, fields: dict[str, Any], timeout: float | None, output: str
-) -> None:
-    """Send a prompt as a request, after checking it; print its id.
+) -> Result | None:
+    """Send a prompt as a request, after checking it; print its id, and return its result.
 
     `timeout` None: its result is not waited for; else it is, for this number of seconds.
 
@@ -222,6 +227,7 @@ def submit_one(
     _print_ending(handle.request_id, result, output)
     if result is not None and result.status is not Status.COMPLETED:
         raise SystemExit(1)
+    return result
 
 
 def submit_file(

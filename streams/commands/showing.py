@@ -11,7 +11,7 @@ from rich.table import Table
 from planner.serving.decisions import scores_in_words
 from schemas.messages import GenerateRequest, Result, Stage, Status
 from streams.clock import utc
-from streams.operator.explain import asked_in_words, how_begun, steps_of, why
+from streams.operator.explain import asked_in_words, how_begun, made_in_words, steps_of, why
 from streams.visible import visible
 
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
@@ -128,6 +128,8 @@ def _facts(result: Result, request: GenerateRequest | None) -> dict[str, str]:
         facts["overridden"] = "; ".join(result.overridden)
     if begun := [f"{step.level} {how}" for step in steps_of(result) if (how := how_begun(step))]:
         facts["begun"] = "; ".join(begun)
+    if result.made:
+        facts["made"] = made_in_words(result.made)
     if result.image_uri:
         facts["image"] = f"{place_of(result.image_uri)} ({result.width} x {result.height} px)"
     return facts

@@ -9,7 +9,7 @@ from planner.reuse.neighbour import Miss
 from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
 from schemas.ids import seed_of
-from schemas.messages import GenerateRequest, Result, Stage, Status
+from schemas.messages import GenerateRequest, Made, Result, Stage, Status
 from streams.codec.avro import from_json
 
 VERBS = {
@@ -85,6 +85,18 @@ def asked_in_words(request: GenerateRequest) -> str:
             shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
             said.append(f"{each.name} {shown}")
     return ", ".join(said)
+
+
+def made_in_words(made: Made) -> str:
+    """Return how an image was made, in words; the texts that were asked for stand in its request."""
+    seed = "a seed of its server's own" if made.seed is None else f"seed {made.seed}"
+    begun = {"noise": "", "image": f" over an image at strength {made.strength}"}.get(
+        made.begins_with, f" from step {made.from_step} over a {made.begins_with}"
+    )
+    weights = (f"{name} {digest[:12] or 'of unknown weights'}" for name, digest in made.weights.items())
+    known = filter(None, (made.scheduler, made.model, *weights, made.engine, made.device, made.dtype))
+    size = f"{made.width}x{made.height} px"
+    return f"{made.variant}, {seed}, {made.steps} steps{begun}, guidance {made.guidance:g}, {size}; {', '.join(known)}"
 
 
 def _rejections(steps: list[Stage]) -> str:

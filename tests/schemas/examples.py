@@ -19,6 +19,7 @@ from schemas.messages import (
     ImageGenerated,
     ImageRef,
     LatentRef,
+    Made,
     OperatorAction,
     Outcome,
     OwnedPartition,
@@ -306,6 +307,24 @@ def _promised() -> tuple[Any, ...]:
 
 
 PROMISED = _promised()
+
+
+def _made() -> tuple[Any, ...]:
+    """What is said of how an image was made; ids 67 to 70."""
+    made = Made(
+        variant="heavy", seed=2**40, steps=9, guidance=1.5, width=48, height=32, negative_prompt="rain",
+        begins_with="draft", from_step=3, strength=0.5, scheduler="DDIMScheduler", model="a/b@0123",
+        weights={"model": "ab" * 32, "adapter:ink@0.5": ""}, engine="diffusers 0.36.0, torch 2.9.1", device="cpu",
+        dtype="float32",
+    )  # fmt: skip
+    _, _, job, image, outcome, result, _ = PROMISED
+    path = (dataclasses.replace(outcome.path[0], made=made),)
+    job = dataclasses.replace(job, path=path)
+    image = dataclasses.replace(image, job=job, made=made)
+    return job, image, dataclasses.replace(outcome, path=path), dataclasses.replace(result, made=made)
+
+
+MADE = _made()
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -322,6 +341,7 @@ EXAMPLE_OF = dict(
             *SICK,
             ON_A_CARD,
             *PROMISED,
+            *MADE,
         ),
         start=1,
     )

@@ -132,7 +132,7 @@ def test_a_value_and_a_section_of_one_name_are_refused() -> None:
 
 
 COMMANDS = ["up", "down", "status", "submit", "results", "explain", "watch", "cancel", "fetch", "gc", "doctor", "ready"]
-COMMANDS += ["put", "fleet", "components publish"]
+COMMANDS += ["again", "put", "fleet", "components publish"]
 COMMANDS += [f"dlq {verb}" for verb in ("ls", "show", "redrive")]
 COMMANDS += [f"keys {verb}" for verb in ("create", "ls", "revoke")]
 COMMANDS += [f"topics {verb}" for verb in ("list", "create", "describe", "diff")]
@@ -148,7 +148,7 @@ def test_the_help_of_a_command_has_examples(command: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["frobnicate"], "unknown command 'frobnicate': known are audit"),
+        (["frobnicate"], "unknown command 'frobnicate': known are again"),
         (["sbmit"], "did you mean 'submit'?"),
         (["plan", "pni"], "did you mean 'pin'?"),
         (["config", "sow"], "known are show, validate; did you mean 'show'?"),

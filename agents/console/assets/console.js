@@ -77,6 +77,13 @@
       setTimeout(() => { asked.textContent = `${asked.textContent} …`; form.append(note); count(); setInterval(count, 1000); }, 0);
     });
   }
+  for (const copier of navigator.clipboard ? document.querySelectorAll("button[data-copies]") : []) {
+    copier.hidden = false;
+    copier.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(copier.dataset.copies).textContent);
+      copier.textContent = "Copied";
+    });
+  }
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
   // Older rows come as one scrolls to the end; the page then stands still, so that none is missed or shown twice.

@@ -1,6 +1,8 @@
 """*Requests*: the list with filters, by pages; and one request with its images, stages and records' positions."""
 
+import contextlib
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,13 +10,17 @@ from urllib.parse import quote, urlencode
 
 from agents.console.screens.context import Context
 from agents.console.screens.timeline import bars_of
-from agents.console.view.requests import NEWEST, TrackedRequest
+from agents.console.view.requests import MAX_PROMPT, NEWEST, TrackedRequest
 from planner.catalog.option_limits import OPTIONS
 from planner.catalog.options import PLAIN
+from planner.serving.again import NotAgain, again
 from planner.serving.decisions import scores_in_words
 from schemas.errors import InvalidRecord
+from schemas.ids import seed_of
 from schemas.messages import PromisedQuality, Result, Status
-from streams.operator.explain import steps_of, why
+from streams.codec.requests import stated
+from streams.operator.explain import made_in_words, steps_of, why
+from streams.settings import Gateway
 
 PAGE: Final = 100
 GALLERY: Final = 30
@@ -89,9 +95,18 @@ def one(context: Context, request_id: str) -> dict[str, Any] | None:
     if tracked is None:
         return None
     letters = [each for each in context.view.letters() if each.request_id == request_id]
+    made, not_again = tracked.result.made if tracked.result else None, ""
+    try:
+        if tracked.result is not None:
+            again(tracked.request, tracked.result, context.now_ms)
+    except NotAgain as error:
+        not_again = str(error)
+    others = [each for each in context.view.catalog.variants if made and each != made.variant]
     return {
         "seen": tracked, "bars": bars_of(tracked, context.now_ms), "images": images_of(tracked, context),
-        "why": why(tracked.result) if tracked.result else "", "letters": letters, "href": href(request_id),
+        "why": why(tracked.result) if tracked.result else "",
+        "made": made_in_words(made) if made else "", "not_again": not_again, "others": others,
+        "letters": letters, "href": href(request_id),
         "request_json": _options(tracked), "is_open": tracked.result is None, "promise": _promise(tracked.result),
     }  # fmt: skip
 
@@ -103,6 +118,21 @@ def _promise(result: Result | None) -> PromisedQuality | None:
     except InvalidRecord:
         return None
     return last.promise if last else None
+
+
+def curl_of(tracked: TrackedRequest | None, gateway: Gateway) -> str:
+    """Return the command that asks a gateway for a request's images again, with all that made them; "": none can."""
+    if tracked is None or tracked.request is None or len(tracked.prompt) >= MAX_PROMPT:
+        return ""
+    request = tracked.request
+    with contextlib.suppress(NotAgain):  # then as it was asked for
+        request = again(request, tracked.result, 0) if tracked.result else request
+    fields = {"seed": seed_of(tracked.request_id), **stated(request), "strict": request.options.strict}
+    asked = {name: value for name, value in fields.items() if name not in ("tenant", "deadline_ms", "model")}
+    body = json.dumps({"version": request.options.model or "auto", "input": asked}, ensure_ascii=False)
+    own = f"http{'s' if gateway.tls_certificate else ''}://{gateway.host}:{gateway.port}"
+    key = ' -H "authorization: Bearer $POCHADE_API_KEY"' if gateway.authentication == "bearer" else ""
+    return f"curl -s {gateway.public_url or own}/v1/predictions -H 'prefer: wait'{key} --json {shlex.quote(body)}"
 
 
 def _options(tracked: TrackedRequest) -> dict[str, Any]:

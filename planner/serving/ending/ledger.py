@@ -188,6 +188,7 @@ def result_of(outcome: Outcome) -> Result:
         param=outcome.param,
         components=last.components if last and outcome.status is Status.COMPLETED else (),
         wrong_at_most=last.promise.wrong_at_most if last and last.promise else None,
+        made=last.made if last and image else None,
         **_safety_of(last if image else None),
         **_times_of(outcome.path),
         **_reuse_of(outcome.path),

@@ -47,6 +47,7 @@ def step_of(
         components=image.components,
         times=image.times,
         promise=promise,
+        made=image.made,
     )
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import html
 import json
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ import pytest
 from agents.console.pages import MISSING
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
+from agents.gateway.predictions import parse
 from schemas.messages import (
     Expected,
     GenerateOptions,
     GenerateRequest,
+    Made,
     OperatorAction,
     Outcome,
     PromisedQuality,
@@ -25,6 +28,7 @@ from schemas.messages import (
 )
 from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
 from streams.codec.avro import decode, encode
+from streams.settings import Requests
 from tests.agents.console.deployment import Deployment, event
 from tests.builders import NOW_MS, a_classified, a_heartbeat, a_plan, a_request, owned
 from tests.replay.runs import a_result, a_step, png, stored
@@ -309,6 +313,51 @@ def test_a_cancellation_is_answered_with_what_became_of_it(
     outcome = decode(deployment.written(OUTCOMES)[0].value or b"", Outcome)
     assert outcome.status is Status.CANCELLED
     assert "tester" in outcome.reason
+
+
+MADE = Made(variant="light", seed=7, steps=2, guidance=1.0, width=32, height=32, negative_prompt="rain", dtype="f32")
+
+
+def made_by_light(deployment: Deployment, **made: Any) -> None:
+    result = a_result(a_step(), request_id="r-1")
+    deployment.tell(a_request(request_id="r-1"), dataclasses.replace(result, made=dataclasses.replace(MADE, **made)))
+
+
+def test_an_image_is_made_again_or_by_another_level_from_its_page() -> None:
+    deployment = Deployment()
+    made_by_light(deployment)
+    page = deployment.page("/requests/r-1")
+    assert "light, seed 7, 2 steps, guidance 1, 32x32 px; f32" in text_of(page.text)
+    assert re.findall(r"<button[^>]*>(Again|On \w+)<", page.text) == ["Again", "On heavy"]
+    deployment.form("/requests/r-1", "/requests/r-1/again")
+    deployment.form("/requests/r-1", "/requests/r-1/again", model="heavy")
+    same, heavy = (decode(record.value or b"", GenerateRequest) for record in deployment.written(PROMPTS))
+    assert (same.seed, same.options.model, same.options.steps, same.options.strict) == (7, "light", 2, True)
+    assert (heavy.seed, heavy.options.model, heavy.options.steps) == (7, "heavy", None)
+
+
+def test_an_image_over_a_draft_says_why_it_is_not_made_again() -> None:
+    deployment = Deployment()
+    made_by_light(deployment, begins_with="draft", from_step=1)
+    page = deployment.page("/requests/r-1")
+    assert "Not again: r-1 was begun at step 1 of 2 with its draft" in text_of(page.text)
+    assert re.findall(r"<button[^>]*>(Again|On \w+)<", page.text) == ["On heavy"]
+    answer = deployment.form("/requests/r-1", "/requests/r-1/again")
+    assert "which no request can name" in text_of(answer.text)
+    assert not deployment.written(PROMPTS)
+
+
+def test_a_request_is_shown_as_curl_only_where_prompts_are() -> None:
+    shown, hidden = Deployment(prompts="clear"), Deployment()
+    for each in (shown, hidden):
+        made_by_light(each)
+    assert "rain" not in hidden.page("/requests/r-1").text
+    (command,) = re.findall(r'<pre id="curl"[^>]*>(.*)</pre>', shown.page("/requests/r-1").text)
+    words = shlex.split(html.unescape(command))
+    assert words[:3] == ["curl", "-s", "http://127.0.0.1:8760/v1/predictions"]
+    body = json.loads(words[words.index("--json") + 1])
+    asked = parse(body, Requests(), NOW_MS)
+    assert (asked.seed, asked.options.model, asked.options.steps, asked.prompt) == (7, "light", 2, "a red heart")
 
 
 def test_what_has_ended_is_not_cancelled() -> None:

@@ -127,6 +127,15 @@ def test_components_are_loaded_once_and_the_call_says_how_long_that_took() -> No
     assert worker.components.store.resident_ids(Tier.DEVICE) == {"base:poster", "base:chalk"}
 
 
+def test_a_call_says_which_weights_it_was_made_with() -> None:
+    generated(model="poster", adapters=("candy",), adapter_weights=(0.8,))
+    how = resolve_options(GenerateOptions(model="poster", adapters=("candy",), adapter_weights=(0.8,)), styles())
+    said, offer = engine().made_with(how), styles().offer
+    listed = {"base:poster": offer.of_kind("base")["poster"], "adapter:candy@0.8": offer.of_kind("adapter")["candy"]}
+    assert said.weights == {id_: component.sha256 for id_, component in listed.items()}
+    assert (said.device, said.dtype, said.engine[:10]) == ("cpu", "float32", "diffusers ")
+
+
 def damaged(tmp_path: Path, kind: str, name: str) -> Variant:
     """The variant with one byte of one of its components' files altered."""
     variant = styles()

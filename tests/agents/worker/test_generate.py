@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 
 from agents.worker import driving
 from agents.worker.jobs import Taken
 from agents.worker.stages import Stage, Stages
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import Variant, run_ms
 from planner.catalog.options import resolve_options
 from planner.serving.ending.ledger import result_of
-from planner.serving.ending.outcomes import step_of
+from planner.serving.ending.outcomes import completed, step_of
 from planner.serving.routing.placement import CHEAPER, Placement
 from planner.serving.routing.soft_deadline import Due
 from schemas.ids import seed_of
@@ -42,14 +43,14 @@ class Studio:
 
     def __init__(
         self, engine: StubEngine | None = None, max_attempts: int = 3, judged_ms: float = 0, stage: Stage | None = None,
-        refuge: Placement | None = None, due: Due | None = None,
+        refuge: Placement | None = None, due: Due | None = None, variant: Variant | None = None, **more: Any,
     ) -> None:  # fmt: skip
         self.notes: list[Outgoing] = []
         self.engine, self.store, self.ended = engine or StubEngine(), MemoryImageStore(), set[str]()
         self.driver = a_driver(
             "w-9",
             self.engine,
-            a_variant(),
+            variant or a_variant(),
             self.store,
             self.ended,
             max_attempts,
@@ -58,7 +59,14 @@ class Studio:
             refuges=StubRefuges(due, refuge),
             plan=a_plan(),
             stages=Stages([stage] if stage else []),
+            **more,
         )
+
+
+def opened(studio: Studio, uri: str) -> PngImageFile:
+    image = Image.open(io.BytesIO(studio.store.get(uri)))
+    assert isinstance(image, PngImageFile)
+    return image
 
 
 def taken(request_id: str = "r-1", attempt: int = 1, **asked: Any) -> Taken:
@@ -75,6 +83,37 @@ def test_a_job_becomes_a_stored_image() -> None:
         assert picture.getpixel((0, 0)) == (seed_of("r-1") % 256, 0, 0)
     assert (written.topic, written.key, said.worker_id, said.batch, said.attempt) == (IMAGES, b"r-1", "w-9", 1, 1)
     assert written.headers["x-own"] == b"travels"
+
+
+def test_an_image_says_how_it_was_made_in_its_record_and_in_its_file() -> None:
+    studio = Studio(variant=a_variant(honours=("steps", "negative_prompt")))
+    options = GenerateOptions(n=2, steps=5, negative_prompt="rain")
+    (written,) = answers(studio.driver, [taken(prompt="a red heart, \u2661", seed=2**63 - 1, options=options)])
+    said = read(written, ImageGenerated)
+    assert said.made is not None
+    assert (said.made.variant, said.made.seed, said.made.steps) == ("light", 2**63 - 1, 5)
+    assert result_of(completed(said, None, None, reason="", by="", policy="", now_ms=1)).made == said.made
+    first, second = (opened(studio, each.uri).text for each in (said.image, *said.more))
+    assert first["parameters"] == (
+        "a red heart, \u2661\nNegative prompt: rain\n"
+        f"Steps: 5, CFG scale: 1.0, Seed: {2**63 - 1}, Size: 32x32, Model: light"
+    )
+    own = {"prompt": "a red heart, \u2661", "seed": 2**63 - 1, "steps": 5, "negative_prompt": "rain", "width": 32}
+    assert json.loads(first["pochade"]).items() >= own.items()
+    assert json.loads(second["pochade"]) == {**json.loads(first["pochade"]), "seed": 0}, "seeds go round"
+
+
+def test_the_same_request_made_again_has_the_same_bytes() -> None:
+    studio = Studio()
+    both = answers(studio.driver, [taken("r-1", seed=7), taken("r-2", seed=7)])
+    assert len({read(each, ImageGenerated).image.sha256 for each in both}) == 1
+
+
+def test_a_setting_leaves_out_of_files_how_they_were_made() -> None:
+    studio = Studio(png_text=False)
+    said = read(answers(studio.driver, [taken()])[0], ImageGenerated)
+    assert opened(studio, said.image.uri).text == {}
+    assert said.made is not None, "records say it all the same"
 
 
 def test_a_batch_is_generated_in_one_call_and_answered_in_order() -> None:

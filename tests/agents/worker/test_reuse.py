@@ -74,6 +74,7 @@ def test_a_job_begins_with_the_latent_of_a_prompt_with_equal_facts_and_says_so(w
     hits, steps = counted("reuse_jobs", outcome="hit"), counted("reuse_saved_steps")
     image = worker.one(ORDERED)
     assert image.reuse == StageReuse(step=5, steps=10, similarity=pytest.approx(1.0))
+    assert (image.made.begins_with, image.made.from_step) == ("latent", 5)
     ((step, latent),) = worker.engine.begun
     assert (step, float(latent.values[0, 0, 0])) == (5, 7.0)
     assert image.refine_from_step == 0  # that is of drafts

@@ -94,6 +94,7 @@ def test_a_worker_whose_server_goes_away_takes_nothing_more_and_fails_no_request
 def test_a_seed_that_a_server_does_not_take_is_not_left_out_in_silence(server: ImageServer) -> None:
     said = read(answer(a_level(server, dialect="openai"), seed=7), ImageGenerated)
     assert said.job.overridden == ("seed: 7 -> the server's own",)
+    assert (said.made.seed, said.made.engine) == (None, "openai")
     refused = read(answer(a_level(server, dialect="openai"), seed=7, options=GenerateOptions(strict=True)), Outcome)
     assert (refused.status, "the server's own" in refused.reason) == (Status.REJECTED, True)
     for taken in (answer(a_level(server), seed=7), answer(a_level(server, dialect="openai"))):

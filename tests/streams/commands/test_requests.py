@@ -21,7 +21,7 @@ from planner.serving.admission.inputs import input_name
 from schemas import messages
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import seed_of
-from schemas.messages import GenerateRequest, Status
+from schemas.messages import GenerateRequest, Made, Status
 from schemas.topics import PROMPTS, RESULTS, SCHEMAS
 from streams.cli import main
 from streams.codec.avro import encode
@@ -129,6 +129,53 @@ def test_results_without_a_terminal_are_one_tab_separated_line_each() -> None:
 def test_results_as_jsonl_are_one_object_each() -> None:
     shown = [json.loads(line) for line in pochade("results", "-o", "jsonl").output.splitlines()]
     assert [result["request_id"] for result in shown] == ["r-1", "r-2"]
+
+
+MADE = Made(
+    variant="light", seed=77, steps=3, guidance=1.5, width=48, height=48, scheduler="DDIMScheduler", device="cpu",
+    weights={"model": "ab" * 32},
+)  # fmt: skip
+
+
+def made_before(monkeypatch: pytest.MonkeyPatch, made: Made | None = MADE) -> Deployment:
+    """A deployment that has made the image of r-1, which asked for 50 steps."""
+    request = a_request(request_id="r-1", options=messages.GenerateOptions(steps=50))
+    kept = a_record(an_outcome(request_id="r-1", request=request), key=b"r-1")
+    monkeypatch.setattr(snapshot, "past", lambda *_, keep, **__: [each for each in [kept] if keep(each)])
+    return Deployment(monkeypatch, dataclasses.replace(a_result(a_step(), request_id="r-1"), made=made))
+
+
+def test_again_sends_a_request_with_all_that_made_the_image_and_says_whether_the_file_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployment = made_before(monkeypatch)
+    done = pochade("again", "r-1", "--wait")
+    (request,) = deployment.submitted()
+    assert (request.prompt, request.seed) == ("a red heart", 77)
+    options = messages.GenerateOptions(
+        model="light", steps=3, guidance=1.5, width=48, height=48, strict=True, reuse="off"
+    )
+    assert request.options == options
+    assert done.output.splitlines()[0] == request.request_id
+    assert done.output.splitlines()[-1] == "file   the same bytes as r-1"
+    pochade("again", "r-1", "--quality", "high", "--seed", "8")
+    other = deployment.submitted()[1]
+    assert (other.seed, other.quality, other.options) == (8, "high", messages.GenerateOptions(steps=50, reuse="off"))
+
+
+def test_an_image_of_an_older_release_is_not_made_again_and_its_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = made_before(monkeypatch, made=None)
+    done = pochade("again", "r-1")
+    assert isinstance(done.exception, PochadeError) or done.exit_code == 1
+    assert f"its seed is {seed_of('r-1')}" in (done.output + str(done.exception))
+    assert not deployment.submitted()
+
+
+def test_explain_says_how_an_image_was_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_before(monkeypatch)
+    said = "light, seed 77, 3 steps, guidance 1.5, 48x48 px; DDIMScheduler, model abababababab, cpu"
+    assert f"made\t{said}" in pochade("explain", "r-1").output
+    assert json.loads(pochade("explain", "r-1", "-o", "json").output)["made"]["weights"] == {"model": "ab" * 32}
 
 
 @pytest.mark.usefixtures("deployment")
