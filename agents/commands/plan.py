@@ -9,7 +9,7 @@ from streams.cli import LazySettings
 from streams.command_groups import CommandGroup
 from streams.commands.options import SHOWN
 
-SHOWN_PLANS = 20  # by `history`
+SHOWN_PLANS = 20  # decisions, by `history`
 
 
 @click.group(cls=CommandGroup, epilog="\b\nExamples:\n  pochade plan solve --demand 24 --workers 16")
@@ -36,15 +36,20 @@ def show(obj: LazySettings, output: str) -> None:
 @SHOWN
 @click.pass_obj
 def history(obj: LazySettings, output: str) -> None:
-    """List the 20 newest published plans, the newest last."""
-    from agents.commands.plan_tables import print_history, print_json
+    """List the 20 newest decisions, the newest last, and for how long each was in force.
+
+    Plans that decide the same are one decision, of the first one's version and reason.
+    """
+    from agents.commands.plan_tables import decisions_as_json, print_history, print_json
+    from planner.control.same_plan import decisions
+    from streams.clock import now_ms
     from streams.control.history import published
 
-    plans = published(obj()).plans[-SHOWN_PLANS:]
+    found, now = decisions(published(obj()).plans)[-SHOWN_PLANS:], now_ms()
     if output == "json":
-        print_json(plans)
+        print_json(decisions_as_json(found, now))
     else:
-        print_history(plans)
+        print_history(found, now)
 
 
 @plan.command(epilog="\b\nExamples:\n  pochade plan diff\n  pochade plan diff 3\n  pochade plan diff 3 7")

@@ -9,18 +9,19 @@ import click
 from rich.table import Column, Table
 
 from agents.planner.describing import (
-    counts_of,
     describe_admission,
     describe_cascade,
     describe_residency,
     describe_reuse,
     describe_routes,
 )
+from planner.control.same_plan import Decision
 from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.clock import utc
 from streams.codec.avro import from_values
 from streams.commands import listing
+from streams.commands.options import duration
 from streams.commands.terminal import console
 from streams.control.reuse import is_asked_for
 
@@ -56,12 +57,22 @@ def print_plan(shown: Plan, pin: Pin | None) -> None:
     _print(["plan", str(shown.version)], rows)
 
 
-def print_history(plans: Sequence[Plan]) -> None:
-    """Print one line per plan."""
-    _print(
-        ["version", "policy", "at", "workers", "reason"],
-        [(str(p.version), p.policy, utc(p.created_ms), _counts(counts_of(p.allocation)), p.reason) for p in plans],
-    )
+def print_history(decisions: Sequence[Decision], now_ms: int) -> None:
+    """Print one line per decision."""
+    rows = [
+        (str(each.plan.version), each.plan.policy, utc(each.plan.created_ms), duration(each.stood_ms(now_ms)),
+         str(each.published), each.plan.reason)
+        for each in decisions
+    ]  # fmt: skip
+    _print(["version", "policy", "at", "in force for", "published", "reason"], rows)
+
+
+def decisions_as_json(decisions: Sequence[Decision], now_ms: int) -> list[dict[str, Any]]:
+    """Return each decision's plan with how often it was published, and for how long it was in force."""
+    return [
+        {**to_wire(Plan)(each.plan), "published": each.published, "in_force_ms": each.stood_ms(now_ms)}
+        for each in decisions
+    ]
 
 
 def print_differences(before: int, after: int, rows: Sequence[Row]) -> None:

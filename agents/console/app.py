@@ -148,9 +148,13 @@ class Console:
             }  # fmt: skip
         if name == "plan":
             return {"policies": POLICIES.names(), "plan": self._view.plans.plan, "pin": self._view.plans.pin,
-                    "history": self._view.plans.history()[:60], "query": http.query_params}  # fmt: skip
+                    "query": http.query_params}  # fmt: skip
         if name == "quality":
-            return {"estimate": self._estimate, "plans": self._view.plans.history()[:40], "since": SINCE}
+            return {
+                "estimate": self._estimate,
+                "plans": [each.plan for each in self._view.plans.history()[:40]],
+                "since": SINCE,
+            }
         if name == "dead-letters":
             return letters.values(self._context(http.query_params))
         return {}
@@ -332,7 +336,7 @@ class Console:
         workers = len(self._view.fleet.heartbeats) or 4
         return self.page(
             http, "what-if", "What if", policies=POLICIES.names(), since=SINCE, fields=fields, kind=kind, found=found,
-            workers=workers, plans=self._view.plans.history()[:40], default=DEFAULT,
+            workers=workers, plans=[each.plan for each in self._view.plans.history()[:40]], default=DEFAULT,
         )  # fmt: skip
 
     async def simulate(self, http: Request) -> Response:

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -98,7 +97,6 @@ class Pages:
             "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
             "cited": functools.partial(cited, is_clear=is_clear), "visible": visible,
             "score": lambda value: scores_in_words(value, digits=3)[0],
-            "groupby_count": lambda values: sorted(Counter(values).items()),
         }  # fmt: skip
         self._template = functools.cache(self._load_template)
 

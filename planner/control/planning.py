@@ -31,6 +31,7 @@ from planner.control.replan import (
 from planner.control.reservation import left_waiting, on_request_of
 from planner.control.residency import with_residency
 from planner.control.same_plan import decide_alike, forgetting, memories_of, same_scale
+from planner.control.steady import Solved, is_steady, solved_for
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
@@ -153,11 +154,13 @@ class PlannerLogic:
         self._heard, self._kept_quietly = 0, False  # when it was planned last
         self._why = ""  # the plan that is due now is
         self._decided: Plan | None = None  # as it was published
+        self._solved: Solved | None = None  # what its last solution was made for; None: it must not be relied on
         self._reserved: dict[str, str] = {}  # worker -> variant, in the last plan that it decided on
 
     def begin(self) -> None:
         """Forget when it was planned last: a planner that begins to lead plans at once."""
         self._signals, self._reserved, self._has_planned, self._kept_quietly = None, {}, False, False
+        self._solved = None
         self._scaling.forget()
 
     def end_period(self) -> None:
@@ -222,8 +225,14 @@ class PlannerLogic:
 
         The first decision goes on from memories that lay on the topic, and were maybe written by no planner: where it
         fails it is made again without them.
+
+        A period that ends without a change of demand or fleet keeps the plan in force without asking a policy that
+        plans on changes.
         """
         before = plans.plan
+        if self._is_steady(seen, plans):
+            self._kept_quietly = False
+            return PlanDecision()
         decision = self._decide(seen, plans, before, run)
         if not self._has_planned and before is not None and _may_be_memory(decision.error):
             self._scaling.forget()
@@ -234,7 +243,18 @@ class PlannerLogic:
         self._has_planned = self._has_planned or decision.error is None
         is_kept = decision.plan is None and decision.error is None and decision.scale is None
         self._kept_quietly = is_kept and self._heard > 0 and is_quiet(seen)
+        plan = decision.plan or before
+        is_solved = plan is not None and decision.error is None and decision.scale is None
+        self._solved = solved_for(seen, plan.version, decision.expected) if plan is not None and is_solved else None
         return decision
+
+    def _is_steady(self, seen: Observation, plans: PlansInForce) -> bool:
+        """Whether the plan in force is its own last answer, and nothing has changed since."""
+        last, plan = self._solved, plans.plan
+        if last is None or plan is None or plans.is_ordered or self._why != PERIOD_IS_OVER:
+            return False
+        is_own = last.version == plan.version == plans.newest
+        return is_own and self._terms(self._order(plans)).on_change and is_steady(last, seen)
 
     def _decide(self, seen: Observation, plans: PlansInForce, before: Plan | None, run: RunPolicy) -> PlanDecision:
         newest, order = plans.newest, self._order(plans)

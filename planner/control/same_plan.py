@@ -1,10 +1,12 @@
-"""Whether two plans decide the same, and what a plan only remembers.
+"""Whether two plans decide the same, which decisions a course of plans was, and what a plan only remembers.
 
 Readers of plans ask this, too: it imports nothing that makes a plan.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from schemas.messages import Admission, Plan, ScalePlan
 
@@ -29,6 +31,30 @@ def decide_alike(one: Plan, other: Plan) -> bool:
         memory=other.memory, admission=other.admission, scale=other.scale, residency=residency,
     )  # fmt: skip
     return alike == other
+
+
+class Decision(NamedTuple):
+    """A plan, with those after it that decide the same."""
+
+    plan: Plan  # the first of them
+    published: int  # number of plans
+    until_ms: int | None  # when another decision replaced it (epoch ms); None: it is in force
+
+    def stood_ms(self, now_ms: int) -> int:
+        """Return for how long it has been in force, or was."""
+        return max(0, (now_ms if self.until_ms is None else self.until_ms) - self.plan.created_ms)
+
+
+def decisions(plans: Iterable[Plan]) -> list[Decision]:
+    """Group plans, in the order in which they were obeyed, by what they decide; the oldest decision comes first."""
+    found: list[Decision] = []
+    for plan in plans:
+        if found and decide_alike(found[-1].plan, plan):
+            found[-1] = found[-1]._replace(published=found[-1].published + 1)
+            continue
+        found[-1:] = [last._replace(until_ms=plan.created_ms) for last in found[-1:]]
+        found.append(Decision(plan, 1, None))
+    return found
 
 
 def _stage(plan: Plan) -> object:

@@ -76,7 +76,7 @@ IN_FORCE, PROGRAM = "the plan in force", "the linear program"
 Candidates = Sequence[tuple[str, PlanProposal]]
 
 
-@on_terms(OURS._replace(learns=True))
+@on_terms(OURS._replace(learns=True, on_change=True))
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:

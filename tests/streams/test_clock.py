@@ -7,6 +7,7 @@ import pytest
 
 from agents.commands.plan_tables import print_history
 from agents.console.pages import moment
+from planner.control.same_plan import decisions
 from streams.clock import utc
 from streams.commands.showing import line
 from tests.builders import a_plan
@@ -32,7 +33,7 @@ def test_a_time_has_date_and_zone_and_no_calendar_is_asked_too_much() -> None:
 
 @pytest.mark.usefixtures("in_tokyo")
 def test_commands_show_times_in_the_same_zone_wherever_they_run(capsys: pytest.CaptureFixture[str]) -> None:
-    print_history([a_plan()])
+    print_history(decisions([a_plan()]), a_plan().created_ms)
     assert utc(a_plan().created_ms) in capsys.readouterr().out
     result = a_result()
     assert line(result).startswith(utc(result.ended_ms))

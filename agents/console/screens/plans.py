@@ -12,6 +12,7 @@ from agents.planner.describing import (
     describe_routes,
     differences,
 )
+from planner.control.same_plan import Decision, decide_alike
 from planner.policies import DEFAULT, POLICIES
 from schemas.messages import Plan
 from streams.control.reuse import is_asked_for
@@ -38,8 +39,10 @@ def number_of(text: str) -> int:
     return int(text[:12]) if text.isdecimal() else 0
 
 
-def _before(history: list[Plan], plan: Plan | None) -> Plan | None:
-    return None if plan is None else next((each for each in history if each.version < plan.version), None)
+def _before(history: list[Decision], plan: Plan | None) -> Plan | None:
+    """Return the plan of the newest decision before this plan's own."""
+    earlier = [each.plan for each in history if plan is not None and each.plan.version < plan.version]
+    return next((each for each in earlier if plan is not None and not decide_alike(each, plan)), None)
 
 
 def described(plan: Plan) -> list[tuple[str, str]]:
@@ -53,7 +56,7 @@ def described(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
-def switched_in(history: list[Plan]) -> set[int]:
-    """Return the versions with another policy or strategy than the one before."""
-    pairs = itertools.pairwise(history)
+def switched_in(history: list[Decision]) -> set[int]:
+    """Return the versions of decisions with another policy or strategy than the one before."""
+    pairs = itertools.pairwise(each.plan for each in history)
     return {newer.version for newer, older in pairs if (newer.policy, newer.strategy) != (older.policy, older.strategy)}

@@ -8,6 +8,7 @@ from typing import Final
 from agents.runtime.following import FollowedPlans
 from agents.runtime.views import PlanView
 from planner.catalog.model import Catalog
+from planner.control.same_plan import Decision, decisions
 from schemas.errors import PochadeError
 from schemas.messages import Plan
 from streams.control.history import published
@@ -46,9 +47,9 @@ class PlanHistory(PlanView):
         while len(self._plans) > MAX_PLANS:
             self._plans.popitem(last=False)
 
-    def history(self) -> list[Plan]:
-        """Return the kept plans, the newest first."""
-        return sorted(self._plans.values(), key=lambda plan: -plan.version)
+    def history(self) -> list[Decision]:
+        """Return the decisions of the kept plans, the newest first."""
+        return decisions(sorted(self._plans.values(), key=lambda plan: plan.version))[::-1]
 
     def with_version(self, version: int) -> Plan | None:
         """Return a kept plan; None if it is older or unknown."""

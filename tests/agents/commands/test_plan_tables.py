@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
-from agents.commands.plan_tables import print_plan
+from agents.commands.plan_tables import decisions_as_json, print_history, print_plan
+from planner.control.same_plan import decisions
 from schemas.messages import Expected, ResidencyPlan, Route
-from tests.builders import a_plan, a_reuse_plan
+from tests.builders import NOW_MS, a_plan, a_reuse_plan
 
 
 def test_names_stand_in_the_table_as_they_are_though_they_look_like_emoji_or_colours(
@@ -41,3 +42,18 @@ def test_how_images_may_begin_from_others_is_shown_where_a_route_asks_for_it(
     assert "equal facts" not in capsys.readouterr().out
     print_plan(dataclasses.replace(plan, routes=(Route(levels={"heavy~k12": 1.0}),)), None)
     assert "equal facts 50%" in capsys.readouterr().out
+
+
+def test_the_history_has_a_line_for_each_decision_and_says_for_how_long_it_stood(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    beats = [a_plan(version=at, created_ms=NOW_MS + 5000 * at, memory=f'{{"at": {at}}}') for at in range(1, 41)]
+    changed = a_plan(version=41, created_ms=NOW_MS + 605_000, dispatch="pull", reason="1 worker pulls")
+    found = decisions([*beats, changed])
+    print_history(found, NOW_MS + 635_000)
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [(line[0], *line[3:]) for line in lines[1:]] == [
+        ("1", "10m", "40", "test"),
+        ("41", "30s", "1", "1 worker pulls"),
+    ]
+    assert [each["in_force_ms"] for each in decisions_as_json(found, NOW_MS + 635_000)] == [600_000, 30_000]

@@ -397,6 +397,19 @@ def test_a_policy_is_pinned_after_its_dry_run_alone(monkeypatch: pytest.MonkeyPa
     assert deployment.form("/plan", "/confirm", confirmation="").status_code == 400
 
 
+def test_the_history_of_plans_lists_decisions_and_not_their_repetitions() -> None:
+    deployment = Deployment()
+    repeated = [a_plan(version=at, created_ms=NOW_MS + 5000 * at) for at in range(1, 5)]
+    deployment.tell(*repeated, a_plan(version=5, created_ms=NOW_MS + 60_000, dispatch="pull"))
+    page = deployment.page("/plan").text
+    history = page[page.index('id="h-history"') :]
+    assert re.findall(r'href="/plan\?after=(\d+)"', history) == ["5", "1"]
+    assert re.findall(r"rollback\?version=(\d+)", history) == ["1"]
+    assert "55 s" in text_of(history)
+    assert "4 plans" in text_of(history)
+    assert re.findall(r'<option value="(\d+)"', deployment.page("/what-if").text) == ["5", "1"]
+
+
 def test_a_rollback_shows_the_difference_and_orders_the_earlier_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     ordered: list[Any] = []
     monkeypatch.setattr("agents.console.writing.order", lambda _settings, *order: ordered.append(order))

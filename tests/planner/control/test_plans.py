@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.control.plans import publish, same_decision
+from planner.control.same_plan import decisions
 from planner.control.validity import is_newer
 from planner.policies import PlanProposal
 from schemas.messages import Expected, Plan, Route
@@ -45,3 +46,16 @@ def test_only_a_changed_decision_is_worth_publishing() -> None:
     for change in ({"allocation": {}}, {"batch": {"light": 2}}, {"dispatch": "pull"},
                    {"cascades": (a_cascade(),)}, {"routes": ()}, {"strategy": "reuse"}):  # fmt: skip
         assert not same_decision(dataclasses.replace(a_draft(memory={"a": [2], "b": 1}), **change), plan)
+
+
+def test_plans_that_decide_the_same_are_one_decision_until_another_replaces_it() -> None:
+    first = a_plan(version=1, created_ms=NOW_MS)
+    repeated = dataclasses.replace(first, version=2, created_ms=NOW_MS + 60_000, reason="again", memory='{"a": 1}')
+    other = dataclasses.replace(first, version=3, created_ms=NOW_MS + 90_000, batch={"light": 4, "heavy": 1})
+    back = dataclasses.replace(first, version=4, created_ms=NOW_MS + 95_000)
+    found = decisions([first, repeated, other, back])
+    assert [(each.plan.version, each.published, each.until_ms) for each in found] == [
+        (1, 2, NOW_MS + 90_000), (3, 1, NOW_MS + 95_000), (4, 1, None)
+    ]  # fmt: skip
+    assert [each.stood_ms(NOW_MS + 100_000) for each in found] == [90_000, 5_000, 5_000]
+    assert decisions([]) == []

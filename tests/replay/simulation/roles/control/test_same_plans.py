@@ -136,7 +136,7 @@ class LivePlanner:
         key = situation.policy, situation.sheds, situation.forecast, situation.hysteresis
         if key not in SETTINGS:
             planner = {
-                "policy": key[0], "sheds": key[1], "forecast": key[2], "hysteresis": key[3],
+                "policy": key[0], "load_shedding": key[1], "forecast": key[2], "hysteresis": key[3],
                 "period_ms": PERIOD_MS, "slo_s": SLO_MS / 1000,
                 "solver_timeout_s": PATIENT_S,
             }  # fmt: skip
