@@ -136,7 +136,7 @@ def learn(
         _follow(asked, obj(), count)
     if images is not None:
         click.echo(f"{export(asked, images)}: fill in the column right, 1 for good enough and 0 for not, then:")
-        click.echo(f"  pochade learn --scorer labels:{images}/labels.csv ...")
+        click.echo(f"  pochade learn --scorer labels:{images}/labels.csv, the other options as now, no --images")
         return
     _write(asked, run(asked))
 

@@ -266,11 +266,10 @@ def _small(image: np.ndarray) -> np.ndarray:
 def _measured(asked: Asked, parts: Parts, judges: Judges, standard: float) -> Learned:
     """Profile the held-out prompts with both judges; those that are not promoted then leave the profile."""
     held_out = asked.prompts.at(parts.test)
-    drafts = len(parts.test) if asked.catalog.level(judges.heavy).steps > 1 else 0
     wanted = Wanted(
         catalog=_catalog(asked, judges), levels=tuple(asked.catalog.variants), asked=held_out, batches=(1,),
         models=asked.models, seed=asked.seed, scorer=asked.scorer, standard=standard, devices=asked.devices,
-        drafts=drafts, left_out=(NOT_TIMED,),
+        drafts=len(parts.test), left_out=(NOT_TIMED,),
     )  # fmt: skip
     measured = {name: _as_catalogued(asked.catalog.level(name)) for name in wanted.levels}
     found = run(wanted, asked.out / ".cache", asked.jobs, measured)

@@ -18,3 +18,4 @@ def shown(what: str) -> Iterator[Progress]:
     with progress_bar() as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
+        bar.update(task, completed=1.0)  # also where it ended early

@@ -143,7 +143,8 @@ class _Study:
         wanted = self._wanted
         judged = [name for name in wanted.levels if wanted.judge_of(wanted.catalog.level(name))]
         orders = {name: self._order(wanted.catalog.level(name), wanted.asked) for name in generated_levels(wanted)}
-        heavies = [wanted.catalog.level(pair.heavy) for pair in self._pairs if pair.heavy in judged]
+        swept = self._pairs if self._scoring.judges_refined else []
+        heavies = [wanted.catalog.level(pair.heavy) for pair in swept if pair.heavy in judged]
         later_ms = sum(sweep_ms(variant, wanted) for variant in heavies)
         self._generated = self._scoring.generate(self._pool, orders, later_ms)
         return Found(
@@ -221,6 +222,9 @@ class _Study:
         """Sweep from images of all prompts. Returns None, with a line in `missing`, if it cannot be run or judged."""
         variant, asked = self._wanted.catalog.level(level), self._wanted.asked.at(rows)
         steps = steps_to_try(variant.steps)
+        if not self._scoring.judges_refined:
+            self._rankers.missing.append(f"{level} {name}: labels are of images from noise")
+            return None
         if not len(rows) or not steps or images.at(rows[:1]).read().shape[1:3] != (variant.height, variant.width):
             self._rankers.missing.append(f"{level} {name}: it has one step, another size, or no judge")
             return None

@@ -25,6 +25,11 @@ class Scoring:
         if self.scorer not in ("", FACTS):
             open_scorer(self.scorer)
 
+    @property
+    def judges_refined(self) -> bool:
+        """Whether it judges images that begin with another: labels are of images from noise alone."""
+        return self.scorer in ("", FACTS) or not isinstance(self.scorer, str)
+
     def marked_by(self) -> str:
         """`Order.judged_by` of the images that it judges."""
         return FACTS if self.scorer == FACTS else ""
@@ -45,9 +50,7 @@ class Scoring:
         return replace(images, quality=quality)
 
     def _scored(self, name: str, images: GeneratedImages, order: Order) -> np.ndarray:
-        """The scores [n], kept beside each part; labels are of images from noise alone."""
-        if isinstance(self.scorer, str) and order.begin:
-            return np.full(len(order.prompts), np.nan)
+        """The scores [n], kept beside each part."""
         who = identity(self.scorer)
         files = [file.with_name(f"{file.stem}.{who}.npy") for file in images.files]
         with progress_bar() as bar:

@@ -42,7 +42,7 @@ height = 32
 latency_ms = {{ 1 = {ms} }}
 load_ms = 1
 """
-CATALOG = "# mine\n" + LEVEL.format(name="quick", steps=1, ms=0.2) + LEVEL.format(name="good", steps=1, ms=1)
+CATALOG = "# mine\n" + LEVEL.format(name="quick", steps=1, ms=0.2) + LEVEL.format(name="good", steps=3, ms=1)
 SUBJECTS = ("a cat", "a boat", "a lamp", "two trees", "an old door", "a bridge", "a red chair", "a bowl of fruit")
 PLACES = ("in the rain", "at night", "on a hill", "by the sea", "in a garden", "under a bridge")
 HARD = ("holding a written sign", "with seven fingers", "reflected in a mirror")

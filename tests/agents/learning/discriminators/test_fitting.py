@@ -1,5 +1,6 @@
 """Discriminators fitted to planted rules: each kind learns what it can see, and is the same when it is loaded."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ def test_a_network_is_saved_with_its_architecture(
     assert shares[-1] == 1
     raw = fitted.logits(few.images, few.prompts)
     expected = confidence(raw, *fitted.save(tmp_path / "it", "it", raw, few.right))
+    kept = json.loads((tmp_path / "it" / "config.json").read_text())["architecture"]
+    assert architecture in (kept if isinstance(kept, str) else (kept.get("architecture"), kept["model_type"]))
     assert Discriminator.load(tmp_path / "it").score(few.images, few.prompts) == pytest.approx(expected, abs=0.02)
 
 
