@@ -28,8 +28,8 @@ def _promised(guarantees: Sequence[Guarantee]) -> Iterator[str]:
         if not rows:
             yield f"| {whose} | nothing: {each.n} images show no threshold | | | {each.n} |"
     yield ""
-    yield "Each row holds with 95 % confidence for prompts drawn as the held-out ones were. A request or plan asks for an"
-    yield "image of a row with `quality_at_least`: .9 for at most .1 below standard."
+    yield "Each row holds with 95 % confidence for prompts drawn as the held-out ones were. A request asks for an image"
+    yield "of a row with `quality_at_least`: .9 for at most .1 below standard."
 
 
 def _lines(asked: Asked, learned: Learned, provenance: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from agents.classifier import judges
 from agents.classifier.judges import JointClassifier, Judgement, LearnedClassifier, RuleClassifier, open_judge
 from agents.classifier.predictors import KINDS
 from planner.catalog.entries import Classifier
-from planner.serving.hardness import build_reference
+from planner.serving.hardness import FEATURES, RULES, build_reference
 from schemas.errors import PochadeError
 from tests.agents.lab.training.predictors import a_predictor_folder
 from tests.builders import a_catalog
@@ -17,6 +17,7 @@ from tests.builders import a_catalog
 pytestmark = pytest.mark.torch
 
 REFERENCE = build_reference("test/1", "made up", [0.0, 0.1, 0.2, 0.3, 0.4])
+ASKED = ("spatial_relations", "num_objects")
 QUALITY = {"light": 0.5, "middle": 0.8, "heavy": 0.85}
 
 
@@ -118,6 +119,17 @@ def test_a_catalog_names_hadis_rules_with_the_weights_that_were_searched() -> No
     assert searched.name.startswith("hadis-rules/")
     prompt = "four orange fish below two purple boats"
     assert searched.classify(prompt).hardness != by_hand.classify(prompt).hardness
+
+
+def test_rules_order_prompts_by_the_weights_of_their_reference() -> None:
+    def rules(heaviest: str) -> RuleClassifier:
+        weights = dict.fromkeys(FEATURES, 0.0) | {heaviest: 1.0}
+        return RuleClassifier.load(build_reference(f"{RULES}-test", "made up", [0.01 * n for n in range(100)], weights))
+
+    near, many = "a cat above a dog", "a cat, a dog, a cow, a hen, a goat"
+    by_place, by_count = ([rules(name).classify(text).hardness for text in (near, many)] for name in ASKED)
+    assert by_place[0] > by_place[1]
+    assert by_count[0] < by_count[1]
 
 
 def test_the_shipped_classifier_of_reuse_judges_by_its_own_levels() -> None:

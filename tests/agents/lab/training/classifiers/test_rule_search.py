@@ -30,6 +30,16 @@ def test_the_search_finds_the_feature_that_matters(weights: dict[str, float]) ->
     assert weights == rule_search.search(*painted(1), seed=3)
 
 
+def test_the_search_goes_on_around_the_best_that_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rule_search, "DRAWS", 0)  # but each feature alone, and all alike
+    monkeypatch.setattr(rule_search, "REFINED", 60)
+    normal, _, heavy = painted(1)
+    light = 1 - normal[:, :2] @ [0.6, 0.4]
+    found = rule_search.search(normal, light, heavy, seed=3)
+    assert min(found[name] for name in FEATURES[:2]) > 0.15
+    assert sum(found[name] for name in FEATURES[:2]) > 0.8
+
+
 def test_on_other_prompts_it_beats_random_and_equal_weights(weights: dict[str, float]) -> None:
     normal, light, heavy = painted(2)
     told = rule_search.report(normal, weights, light, heavy, {"relations": normal[:, RELATIONS]}, seed=4)
