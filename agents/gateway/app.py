@@ -24,7 +24,7 @@ from agents.gateway.predictions_api import PredictionsApi
 from agents.gateway.refusals import Refusal
 from agents.gateway.streaming.urls import PATH as STREAMS
 from agents.gateway.transport.bodies import refused
-from agents.gateway.transport.guard import EDITS, PREDICTIONS, Guard
+from agents.gateway.transport.guard import EDITS, FILES, PREDICTIONS, Guard
 from streams.settings import Gateway
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ def routes_of(images: ImagesApi, predictions: PredictionsApi) -> list[Route]:
         Route("/v1/models/{name}", images.model),
         Route("/v1/models/{owner}/{name}", images.model),
         Route(f"{IMAGES}{{token}}", images.file),
+        Route(FILES, images.upload, methods=["POST"]),
         Route(PREDICTIONS, predictions.create, methods=["POST"]),
         Route(PREDICTIONS, predictions.list),
         Route("/v1/models/{owner}/{name}/predictions", predictions.create, methods=["POST"]),

@@ -48,14 +48,22 @@ class ImageUrls:
         self._store = store
         self._root = root
         self._seal = Seal(key, "")
-        self._lifetime_s = lifetime_s
+        self.lifetime_s = lifetime_s
 
     def url(self, base_url: str, uri: str, wanted: Format, now_s: float) -> str:
         """Return an address of an image in a format, good from now (epoch seconds) for the lifetime."""
         if wanted.name == PNG and isinstance(self._store, Presigns):
-            return self._store.presigned(uri, self._lifetime_s)
-        claims = [uri.removeprefix(self._root), *wanted, int(now_s + self._lifetime_s)]
+            return self._store.presigned(uri, self.lifetime_s)
+        return self.sealed(base_url, uri, wanted, now_s)
+
+    def sealed(self, base_url: str, uri: str, wanted: Format, now_s: float) -> str:
+        """Return an address of an image as `url` does, at a gateway and not at the store."""
+        claims = [uri.removeprefix(self._root), *wanted, int(now_s + self.lifetime_s)]
         return f"{base_url}{PATH}{self._seal.sealed(claims)}"
+
+    def is_signed(self, token: str) -> bool:
+        """Whether an address is one of ours, also if it has expired."""
+        return self._seal.opened(token) is not None
 
     def named(self, token: str, now_s: float) -> Named:
         """Return the image and format that an address names. Raises Refusal if it is forged or expired."""

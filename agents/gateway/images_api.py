@@ -1,30 +1,36 @@
 """OpenAI's part of the API: `/v1/images/...`, `/v1/models`, and the images that answers give addresses of."""
 
 import base64
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from agents.gateway.catalog_checks import CatalogChecks
 from agents.gateway.edits.forms import Form, form_of
+from agents.gateway.edits.sources import Sources
 from agents.gateway.edits.uploads import Uploads, check_files, uri_before
-from agents.gateway.formats import Format
+from agents.gateway.formats import PNG, Format
 from agents.gateway.image_urls import ImageUrls
-from agents.gateway.openai_images import EDIT, PARAMS, ImagesRequest, answer, parse, passed_deadline
+from agents.gateway.openai_images import EDIT, GENERATION, PARAMS, ImagesRequest, answer, parse, passed_deadline
 from agents.gateway.pipeline import LATE_S, PipelineClient, unless_gone
-from agents.gateway.predictions import model_of
-from agents.gateway.refusals import Refusal
+from agents.gateway.predictions import model_of, moment
+from agents.gateway.refusals import INVALID, Refusal
 from agents.gateway.repetitions.marks import stated
 from agents.gateway.streaming.images import ImageStream, error_event
 from agents.gateway.streaming.wire import EventStream
 from agents.gateway.transport.bodies import base_url, json_body
+from agents.gateway.webhooks.posting import Connections
 from planner.catalog.model import Catalog
 from schemas.messages import Result, Status
 from streams.settings import Gateway, Requests
 
 T = TypeVar("T")
+
+EXTENSIONS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}  # of stored images
 
 
 class ImagesApi:
@@ -40,24 +46,24 @@ class ImagesApi:
         gateway: Gateway,
         key: bytes,
         clock_ms: Callable[[], int],
+        connections: Connections,
     ) -> None:
-        """`key`: of the marks of requests."""
+        """`key`: of the marks of requests. `connections`: by which images are fetched that bodies name."""
         self._pipeline = pipeline
         self._urls = urls
         self.offered = CatalogChecks(catalog)
         self._limits = limits
         self._wait_s = gateway.wait_s  # until a request is answered, and its deadline
-        self._max_uploads = gateway.max_uploads
         self._uploads = uploads
-        self._reading = 0  # forms
+        self.sources = Sources(uploads, urls, lambda uri: pipeline.image(uri, Format()), connections, clock_ms)
         self._key = key
         self._clock_ms = clock_ms
 
     async def generate(self, http: Request) -> Response:
         """POST /v1/images/generations: answers when the images are there; with `stream`, when a worker begins."""
-        body, now_ms = await json_body(http), self._clock_ms()
-        asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant)
-        self.offered.check(asked.request, PARAMS)
+        asked = await self.sources.placed(
+            await json_body(http), http.state.tenant, "", lambda body: self._asked(body, http, GENERATION)
+        )
         return await self._answered(asked, await http.body(), http)
 
     async def edit(self, http: Request) -> Response:
@@ -73,24 +79,40 @@ class ImagesApi:
         Raises:
             Refusal: `gateway.max_uploads` forms are being read, or one cannot be honoured.
         """
-        if self._reading >= self._max_uploads:
-            reason = f"{self._reading} uploads are being read, and gateway.max_uploads is {self._max_uploads}"
-            raise Refusal("busy", reason, retry_after_ms=1000)
-        self._reading += 1
-        try:
+        with self._uploads.one_of_few():
             form = await form_of(http)
             check_files(form)
             read(form, dict.fromkeys(form.files, uri_before(http.state.tenant)), http)
             uris = await self._uploads.store(form, http.state.tenant)
-        finally:
-            self._reading -= 1
         return form, read(form, uris, http)
+
+    async def upload(self, http: Request) -> Response:
+        """POST /v1/files: store an image for inputs of predictions, as Replicate's clients do before they name it."""
+        with self._uploads.one_of_few():
+            form = await form_of(http)
+            (metadata,) = form.files.pop("metadata", [str(form.fields.pop("metadata", "{}")).encode()])
+            content = form.files.pop("content", [])
+            if len(content) != 1 or form.files or form.fields:
+                names = ", ".join([*form.files, *form.fields]) or f"{len(content)} files"
+                raise Refusal(INVALID, f"a form must have one file, content, and may have metadata: got {names:.80}")
+            stored = await self._uploads.one(content[0], "content", http.state.tenant)
+        now_s, digest = self._clock_ms() / 1000, hashlib.sha256(content[0]).hexdigest()
+        address = self._urls.sealed(base_url(http), stored.uri, Format(), now_s)
+        shown = {
+            "id": address.rpartition("/")[2], "name": f"{digest[:16]}.{stored.extension}",
+            "content_type": EXTENSIONS[stored.extension], "size": len(content[0]), "etag": digest,
+            "checksums": {"sha256": digest}, "metadata": _metadata(metadata), "created_at": moment(1000 * now_s),
+            "expires_at": moment(1000 * (now_s + self._urls.lifetime_s)), "urls": {"get": address},
+        }  # fmt: skip
+        return JSONResponse(shown, 201)
 
     def _edit_of(self, form: Form, uris: Mapping[str, str], http: Request) -> ImagesRequest:
         """Return what a form asks for. Raises Refusal for what its fields, or the catalog, have against it."""
+        return self._asked({**form.fields, **uris}, http, EDIT)
+
+    def _asked(self, body: Mapping[str, Any], http: Request, events: str) -> ImagesRequest:
         now_ms = self._clock_ms()
-        body = {**form.fields, **uris}
-        asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant, EDIT)
+        asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant, events)
         self.offered.check(asked.request, PARAMS)
         return asked
 
@@ -141,7 +163,8 @@ class ImagesApi:
         named = self._urls.named(http.path_params["token"], self._clock_ms() / 1000)
         data = await self._pipeline.image(*named)
         headers = {"cache-control": "private, max-age=3600", "x-content-type-options": "nosniff"}
-        return Response(data, media_type=named.format.media_type, headers=headers)
+        kind = EXTENSIONS.get(named.uri.rpartition(".")[2]) if named.format.name == PNG else None
+        return Response(data, media_type=kind or named.format.media_type, headers=headers)
 
     async def models(self, http: Request) -> Response:
         """GET /v1/models: auto, the variants and the bases, in the lists that OpenAI's and Replicate's clients read."""
@@ -153,3 +176,10 @@ class ImagesApi:
         name = model_of(http.path_params)
         self.offered.check_model(name, "model")
         return JSONResponse(self.offered.described(name, base_url(http)))
+
+
+def _metadata(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Refusal(INVALID, f"metadata must be JSON: got {text!r:.80}", param="metadata") from None

@@ -127,6 +127,9 @@ def _paths() -> Schema:
         },
         "/v1/files/{token}": {"get": _called("Read an image.", {"200": _bytes("image/*")}, [_parameter("token", "")])},
     }
+    content = {"content": {"type": "string", "contentMediaType": "image/*"}, "metadata": TEXT}
+    upload = {FORM: {"schema": _object(content, "content")}}
+    generated["/v1/files"] = {"post": _called("Store an image for inputs.", {"201": _any("It.")}, body=upload)}
     of_model = "/v1/models/{owner}/{name}"
     named = [_parameter("owner", f"{OWNER}, of every model."), _parameter("name", "Of the model.")]
     jobs = {

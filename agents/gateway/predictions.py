@@ -151,9 +151,9 @@ def prediction(
         "logs": "".join(f"{line}\n" for line in logs),
         "error": f"{result.code or str(result.status).lower()}: {result.reason}" if result and is_bad else None,
         "metrics": _metrics(job),
-        "created_at": _moment(job.created_ms),
-        "started_at": _moment(job.started_ms),
-        "completed_at": _moment(ended_ms),
+        "created_at": moment(job.created_ms),
+        "started_at": moment(job.started_ms),
+        "completed_at": moment(ended_ms),
         "urls": {"get": mine, "cancel": f"{mine}/cancel", "stream": stream},
         "pochade": _ending(result) if result else {"request_id": job.request_id, **_waiting(expected)},
     }
@@ -203,7 +203,8 @@ def _input(request: GenerateRequest) -> dict[str, Any]:
     return {name: value for name, value in stated(request).items() if name in INPUT}
 
 
-def _moment(ms: int | None) -> str | None:
+def moment(ms: float | None) -> str | None:
+    """Return a time (epoch ms) as ISO 8601; None for None."""
     if ms is None:
         return None
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")

@@ -77,7 +77,11 @@ class PredictionsApi:
             content = form.digest
         else:
             body = await json_body(http)
-            request, content = self._request_of(body, http), await http.body()
+            given, content = body.get("input"), await http.body()
+            request = await self._images.sources.placed(
+                given if isinstance(given, dict) else {}, http.state.tenant, "input.",
+                lambda placed: self._request_of({**body, "input": placed} if isinstance(given, dict) else body, http),
+            )  # fmt: skip
         repetition = stated(http.headers, tenant, http.url.path, content, self._key)
         hook = self._webhooks.wanted(body, tenant, base_url(http))
         any_form = (body.get("input") or {}).get("strict") is None

@@ -19,9 +19,10 @@ LIMIT_TYPE: Final = "rate_limit_error"
 SERVER_TYPE: Final = "server_error"
 
 
-UPLOADED: Final = dict.fromkeys(("image", "mask"), "; upload it to /v1/images/edits") | {
-    "control_images": "; this deployment's operator stores them"
-}
+UPLOADED: Final = dict.fromkeys(
+    ("image", "mask", "control", "control_images"),
+    "; a data URI and an https address are taken as well, and so is what POST /v1/files answers",
+)
 
 
 class Kind(NamedTuple):

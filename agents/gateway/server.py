@@ -28,7 +28,7 @@ from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.addresses import origin_of
 from agents.gateway.webhooks.delivery import WebhookDelivery
 from agents.gateway.webhooks.open_webhooks import OpenWebhooks
-from agents.gateway.webhooks.posting import Poster
+from agents.gateway.webhooks.posting import Connections, Poster
 from agents.gateway.webhooks.requests import WebhookRequests
 from agents.gateway.webhooks.turn import Turn
 from agents.runtime.following import FollowedFleet, FollowedPlans
@@ -133,15 +133,26 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     urls = ImageUrls(store, root_of(settings), key, limits.url_lifetime_s)
     client = RequestClient(settings, producer)
     pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end, producer.send)
-    images = ImagesApi(pipeline, urls, Uploads(store), catalog, settings.requests, limits, key, now_ms)
+    images = ImagesApi(
+        pipeline,
+        urls,
+        Uploads(store, limits.max_uploads),
+        catalog,
+        settings.requests,
+        limits,
+        key,
+        now_ms,
+        Connections(timeout_s=limits.client_timeout_s),
+    )
     streams = StreamUrls(key, limits.url_lifetime_s)
     hooks, internal = OpenWebhooks(limits.webhooks.max_open), frozenset(map(origin_of, limits.webhooks.internal))
     asked = WebhookRequests(hooks, internal, now_ms)
     predictions = PredictionsApi(pipeline, images, streams, expected, settings.requests, asked, key, now_ms)
     turn = Turn(settings)
     stack.callback(turn.close)
+    poster = Poster(Connections(internal, limits.webhooks.timeout_s))
     delivery = WebhookDelivery(
-        hooks, jobs, turn, Poster(internal, limits.webhooks.timeout_s), producer.send, partial(looked_up, settings),
+        hooks, jobs, turn, poster, producer.send, partial(looked_up, settings),
         predictions.shown, limits.webhooks, key, settings.requests.max_deadline_s, now_ms, random.random,
     )  # fmt: skip
     gateway = Gateway(app_of(images, predictions, limits, callers), jobs, following, limits, delivery)

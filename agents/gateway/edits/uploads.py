@@ -1,8 +1,10 @@
 """Images that clients upload for an edit: checked, and stored as `pochade put` does, readable by their tenant only."""
 
 import asyncio
+import contextlib
 import io
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from PIL import Image
 
@@ -16,12 +18,33 @@ IMAGE, MASK = "image", "mask"
 STORE_KIND: Final = Kind(503, SERVER_TYPE)  # no request is written yet, so a client may repeat
 
 
+class Stored(NamedTuple):
+    """A stored image."""
+
+    uri: str
+    extension: str  # of what it is: png, jpg, webp
+
+
 class Uploads:
     """Stores the images of forms. One is decoded at a time: decoded it may fill 130 MB."""
 
-    def __init__(self, store: ImageStore) -> None:
+    def __init__(self, store: ImageStore, max_uploads: int) -> None:
         self._store = store
+        self._max_uploads = max_uploads
+        self._reading = 0
         self._decoding = asyncio.Lock()
+
+    @contextlib.contextmanager
+    def one_of_few(self) -> Iterator[None]:
+        """Read one of `gateway.max_uploads` images or forms at once. Raises Refusal if there are as many."""
+        if self._reading >= self._max_uploads:
+            reason = f"{self._reading} uploads are being read, and gateway.max_uploads is {self._max_uploads}"
+            raise Refusal("busy", reason, retry_after_ms=1000)
+        self._reading += 1
+        try:
+            yield
+        finally:
+            self._reading -= 1
 
     async def store(self, form: Form, tenant: str) -> dict[str, str]:
         """Store the image of a form, and its mask; return `image` and `mask` as their URIs.
@@ -35,6 +58,21 @@ class Uploads:
         async with self._decoding:
             return await asyncio.to_thread(self._stored, form.files[IMAGE][0], form.files.get(MASK, [None])[0], tenant)
 
+    async def one(self, data: bytes, name: str, tenant: str) -> "Stored":
+        """Store one image of a tenant. `name`: of its parameter. Raises Refusal, as `store`."""
+        async with self._decoding:
+            return await asyncio.to_thread(self._one, data, name, tenant)
+
+    def _one(self, data: bytes, name: str, tenant: str) -> "Stored":
+        extension = _opened(data, name).extension
+        return Stored(self._put(tenant, data, extension), extension)
+
+    def _put(self, tenant: str, data: bytes, extension: str) -> str:
+        try:
+            return self._store.put(input_name(tenant), data, extension)
+        except StoreUnavailable as error:
+            raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
+
     def _stored(self, data: bytes, mask: bytes | None, tenant: str) -> dict[str, str]:
         opened = _opened(data, IMAGE)
         image = opened.image
@@ -45,14 +83,11 @@ class Uploads:
         if edited is not None and edited.size != image.size:
             sizes = "{} x {} px, not {} x {}".format(*image.size, *edited.size)
             raise Refusal(INVALID, f"mask must be as large as image: {sizes}", param=MASK)
-        try:
-            uris = {IMAGE: self._store.put(input_name(tenant), data, opened.extension)}
-            if edited is not None:
-                out = io.BytesIO()
-                edited.save(out, "PNG")
-                uris[MASK] = self._store.put(input_name(tenant), out.getvalue(), "png")
-        except StoreUnavailable as error:
-            raise Refusal("unavailable", f"the image store is away: {error}", kind=STORE_KIND) from error
+        uris = {IMAGE: self._put(tenant, data, opened.extension)}
+        if edited is not None:
+            out = io.BytesIO()
+            edited.save(out, "PNG")
+            uris[MASK] = self._put(tenant, out.getvalue(), "png")
         return uris
 
 

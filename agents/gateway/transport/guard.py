@@ -18,7 +18,8 @@ from streams.tracing import spans
 OURS: Final = frozenset({*LOOPBACK, "[::1]"})
 EDITS: Final = "/v1/images/edits"
 PREDICTIONS: Final = "/v1/predictions"
-UPLOADS: Final = frozenset({EDITS, PREDICTIONS})  # whose forms carry images
+FILES: Final = "/v1/files"
+UPLOADS: Final = frozenset({EDITS, PREDICTIONS, FILES})  # whose forms carry images
 
 
 class Guard:

@@ -1,8 +1,12 @@
-"""Posts one webhook to the address that was checked, without redirects, within limits of time and size."""
+"""Posts one webhook to the address that was checked, without redirects, within limits of time and size.
+
+`Connections` also serve images that clients name by their address (`edits/sources.py`).
+"""
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import httpcore
@@ -10,6 +14,10 @@ import httpcore
 from agents.gateway.webhooks.addresses import Target, WrongAddress, check_address, target_of
 
 GONE: Final = 410  # a receiver's answer that it wants no more (Standard Webhooks)
+
+CONNECTION_ERRORS: Final = (
+    httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError,
+)  # fmt: skip
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Check = Callable[[str], None]
@@ -62,8 +70,8 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         raise failure
 
 
-class Poster:
-    """Posts webhooks, each over a new, newly checked connection."""
+class Connections:
+    """Calls by HTTP, each over a new, newly checked connection; redirects are not followed, nor is a proxy used."""
 
     def __init__(
         self,
@@ -74,10 +82,34 @@ class Poster:
         network: httpcore.AsyncNetworkBackend | None = None,
     ) -> None:
         """`internal`: origins that are allowed at any address. `network`: connects to addresses."""
-        self._internal = internal
-        self._timeout_s = timeout_s
+        self.internal = internal
+        self.timeout_s = timeout_s
         self._resolve = resolve
         self._network = network or httpcore.AnyIOBackend()
+
+    @contextlib.asynccontextmanager
+    async def opened(
+        self, method: str, target: Target, headers: Mapping[str, str], body: bytes | None = None
+    ) -> AsyncIterator[httpcore.Response]:
+        """Open the answer of a call. Raises WrongAddress, or one of CONNECTION_ERRORS."""
+        check = _allow if target.origin in self.internal else check_address
+        backend = CheckedBackend(self._resolve, check, self._network)
+        where = httpcore.URL(
+            scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode()
+        )
+        length = {} if body is None else {"content-length": str(len(body))}
+        named: list[tuple[bytes | str, bytes | str]] = [*headers.items(), ("host", target.authority), *length.items()]
+        limits: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self.timeout_s)}
+        pool = httpcore.AsyncConnectionPool(network_backend=backend)
+        async with pool, pool.stream(method, where, headers=named, content=body, extensions=limits) as answer:
+            yield answer
+
+
+class Poster:
+    """Posts webhooks."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Post a body; returns once the receiver has answered 2xx. Its answer's body is not read.
@@ -86,38 +118,28 @@ class Poster:
             NotDelivered: another answer or none, or webhooks may not be sent there.
         """
         try:
-            target = target_of(url, self._internal)
-            async with asyncio.timeout(self._timeout_s):
-                status = await self._status_of(target, headers, body)
+            target = target_of(url, self._connections.internal)
+            async with (
+                asyncio.timeout(self._connections.timeout_s),
+                self._connections.opened("POST", target, headers, body) as answer,
+            ):
+                status = answer.status
         except WrongAddress as error:
             raise NotDelivered(str(error), is_final=True) from error
         except TimeoutError:
-            raise NotDelivered(f"{target.origin} did not answer within {self._timeout_s:g} s") from None
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
-            raise NotDelivered(f"{target.origin} cannot be reached: {_words(error)}") from error
+            raise NotDelivered(f"{target.origin} did not answer within {self._connections.timeout_s:g} s") from None
+        except CONNECTION_ERRORS as error:
+            raise NotDelivered(f"{target.origin} cannot be reached: {words(error)}") from error
         if 300 <= status < 400:
             raise NotDelivered(f"{target.origin} answered {status}: redirects are not followed")
         if not 200 <= status < 300:
             raise NotDelivered(f"{target.origin} answered {status}", is_final=status == GONE)
-
-    async def _status_of(self, target: Target, headers: Mapping[str, str], body: bytes) -> int:
-        check = _allow if target.origin in self._internal else check_address
-        backend = CheckedBackend(self._resolve, check, self._network)
-        where = httpcore.URL(
-            scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode()
-        )
-        named: list[tuple[bytes | str, bytes | str]] = [
-            *headers.items(), ("host", target.authority), ("content-length", str(len(body))),
-        ]  # fmt: skip
-        limits: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self._timeout_s)}
-        pool = httpcore.AsyncConnectionPool(network_backend=backend)
-        async with pool, pool.stream("POST", where, headers=named, content=body, extensions=limits) as answer:
-            return answer.status
 
 
 def _allow(_address: str) -> None:
     """An operator has named this origin."""
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """Say in short why a connection failed."""
     return str(error)[:200] or type(error).__name__

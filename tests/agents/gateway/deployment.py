@@ -22,6 +22,7 @@ from agents.gateway.repetitions.marks import Repetitions
 from agents.gateway.streaming.urls import StreamUrls
 from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.open_webhooks import OpenWebhooks
+from agents.gateway.webhooks.posting import Connections
 from agents.gateway.webhooks.requests import WebhookRequests
 from agents.runtime.views import FleetView, PlanView
 from planner.catalog.components import Component
@@ -104,7 +105,7 @@ class Deployment:
 
     def __init__(
         self, limits: Gateway | None = None, requests: Requests | None = None, max_jobs: int = 100,
-        catalog: Catalog | None = None,
+        catalog: Catalog | None = None, connections: Connections | None = None,
     ) -> None:  # fmt: skip
         limits, requests = limits or Gateway(), requests or Requests()
         self.now_ms = NOW_MS
@@ -124,9 +125,11 @@ class Deployment:
             client, self.jobs, self.store, self.caught_up, self.repetitions, self.log_end, self.producer.send
         )
         urls = ImageUrls(self.store, "memory:", KEY, limits.url_lifetime_s)
+        uploads = Uploads(self.store, limits.max_uploads)
         images = ImagesApi(
-            self.pipeline, urls, Uploads(self.store), catalog or offered(), requests, limits, KEY, lambda: self.now_ms
-        )
+            self.pipeline, urls, uploads, catalog or offered(), requests, limits, KEY, lambda: self.now_ms,
+            connections or Connections(),
+        )  # fmt: skip
         streams = StreamUrls(KEY, limits.url_lifetime_s)
         self.hooks, self.internal = OpenWebhooks(limits.webhooks.max_open), frozenset(limits.webhooks.internal)
         asked = WebhookRequests(self.hooks, self.internal, lambda: self.now_ms)

@@ -228,7 +228,7 @@ def noise() -> bytes:
         ({"width": 64}, "width", "did you mean 'size'?"),
         ({"deadline_ms": 5000}, "deadline_ms", "did you mean deadline_in_ms 5000?"),
         ({"deadline_ms": NOW_MS // 1000 + 60}, "deadline_ms", "did you mean"),
-        ({"image": "data:image/png;base64," + "iVBORw0K" * 400}, "image", "; upload it to /v1/images/edits"),
+        ({"image": "data:image/png;base64," + "iVBORw0K" * 400}, "image", "and so is what POST /v1/files answers"),
         ({"prompt": "\u200b\ufeff \u200d"}, "prompt", "prompt must not be empty"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from agents.gateway.refusals import Refusal
 from agents.gateway.webhooks.addresses import WrongAddress, check_address, checked_url, origin_of, target_of
-from agents.gateway.webhooks.posting import NotDelivered, Poster
+from agents.gateway.webhooks.posting import Connections, NotDelivered, Poster
 from streams.settings import InvalidSettings, load
 
 URL = "https://studio.example/told?secret=x"
@@ -133,7 +133,8 @@ class Names:
 def post(
     names: Names, network: Network, url: str = URL, *, internal: tuple[str, ...] = (), timeout_s: float = 9
 ) -> None:
-    asyncio.run(Poster(internal, timeout_s, resolve=names, network=network).post(url, {"webhook-id": "msg_1"}, b"{}"))
+    poster = Poster(Connections(internal, timeout_s, resolve=names, network=network))
+    asyncio.run(poster.post(url, {"webhook-id": "msg_1"}, b"{}"))
 
 
 def test_it_connects_to_the_address_that_was_checked_and_asks_for_no_other() -> None:
