@@ -11,7 +11,7 @@ from tests.planner.fresh_prompts import Outcome, at, falls, fresh, outcomes, pro
 pytestmark = pytest.mark.slow
 
 LOADS, PROFILES = (3.0, 25.0, 60.0, 100.0), 20
-RESAMPLED = 8
+RESAMPLED = 4
 FEW = 200  # prompts of a small profile
 
 
@@ -36,7 +36,7 @@ def test_small_profiles_send_few_prompts_to_a_cheaper_level_than_easier_ones_and
 ):
     pool = fresh()
     profiles = [at(pool, np.arange(FEW) + FEW * number) for number in range(PROFILES)]
-    found = list(outcomes(profiles, at(pool, np.arange(FEW * PROFILES, len(pool.hardness))), LOADS))
+    found = list(outcomes(profiles, at(pool, np.arange(FEW * PROFILES, len(pool.hardness))), LOADS[1:3]))
     assert np.mean([falls(each) for each in found]) <= 0.08  # without gains that rise with hardness .19
     assert np.mean([each.lost for each in found]) <= 0.009  # .011
     assert np.mean([each.above > each.half_width for each in found]) <= 0.05

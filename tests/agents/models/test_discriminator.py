@@ -119,8 +119,8 @@ def test_the_right_image_scores_above_the_same_image_with_another_prompt() -> No
 
 
 def test_it_tells_right_light_images_from_wrong_ones() -> None:
-    judge, captions = shipped("look"), [scene.caption for scene in some_scenes(300, 32)]
-    images = light().generate(captions, range(300))
+    judge, captions = shipped("look"), [scene.caption for scene in some_scenes(150, 32)]
+    images = light().generate(captions, range(150))
     held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, images, strict=True)])
     scores = np.array(judge.score(list(images), captions))
     assert ((scores >= 0) & (scores <= 1)).all()

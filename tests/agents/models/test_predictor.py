@@ -68,10 +68,10 @@ def test_any_text_at_all_gets_a_prediction(predictor: Predictor, prompt: str) ->
 
 
 @needs_shipped
-@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize("batch", [1, 7, 200])
 def test_it_computes_what_the_network_that_was_trained_computes(batch: int) -> None:
     saved, prompts = Saved.load(SHIPPED), [*PROMPTS, "\ud800 broken", "a red heart " * 200]
-    prompts += reference_prompts(STANDARD)[: min(5 * batch, 994)]
+    prompts += reference_prompts(STANDARD)[: min(5 * batch, 194)]
     network = saved.into("head", QualityHead(len(saved.config["levels"])))
     with torch.inference_mode():
         learned = network(TextSide(PromptEncoder.load(saved), saved.into("reader", CaptionReader()))(prompts))

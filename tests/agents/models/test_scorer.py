@@ -77,8 +77,9 @@ def test_scenes_share_what_both_have() -> None:
     assert 0 <= shared_share(one, other) == shared_share(other, one) < 1
 
 
-def test_the_shipped_one_finds_an_image_among_192_and_sees_a_changed_fact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "_BATCHES", 1)  # of 192, each with figures of its own
+def test_the_shipped_one_finds_an_image_among_96_and_sees_a_changed_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrieval, "AMONG", 96)
+    monkeypatch.setattr(retrieval, "_BATCHES", 1)  # each with figures of its own
     figures = measure(shipped(), 77)
     assert figures["retrieved"] >= 0.9
     assert figures["right_over_wrong"] >= 0.9

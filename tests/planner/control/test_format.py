@@ -45,10 +45,9 @@ def tiny() -> Catalog:
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES.keys()))
-@pytest.mark.parametrize("workers", [1, 3])
-def test_no_policy_s_reason_has_an_exponent_or_one_of_many(policy: str, workers: int) -> None:
-    fleet = tuple(a_worker(f"w{at}") for at in range(workers))
-    for demand_rps in (0.0, 5.0, 4321.0):
+def test_no_policy_s_reason_has_an_exponent_or_one_of_many(policy: str) -> None:
+    for workers, demand_rps in ((1, 0.0), (3, 5.0), (1, 4321.0)):
+        fleet = tuple(a_worker(f"w{at}") for at in range(workers))
         seen = Observation(now_ms=NOW_MS, demand_rps=demand_rps, workers=fleet, slo_ms=5000.0)
         reason = named(policy)(seen, tiny(), {}, {}).reason
         assert not re.search(r"\de[+-]?\d|\b1 \w+s\b", reason), reason

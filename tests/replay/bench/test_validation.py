@@ -9,7 +9,6 @@ from planner.catalog.model import Catalog
 from replay.bench import validation
 from replay.bench.commands import bench_validate
 from replay.bench.validation import (
-    TIMES,
     compare_figures,
     measured_elsewhere,
     scaled,
@@ -32,6 +31,7 @@ from tests.builders import a_catalog
 from tests.replay.simulation.runs import arrivals, asking, timed
 
 TRACE = arrivals(12, 600)
+TIMES = 8  # that a run is simulated here: fewer than the command does
 SLOW = HopLatencies(arrive=whole([(0.0, 20.0), (0.0, 30.0), (0.0, 60.0)]), rest=whole([(0.0, 10.0)]))
 
 
@@ -57,6 +57,11 @@ def a_run(catalog: Catalog, hops: HopLatencies, seed: int = 5) -> tuple[RunFolde
 @functools.cache
 def a_slow_run() -> tuple[RunFolder, Figures]:
     return a_run(a_catalog(), SLOW)
+
+
+@pytest.fixture(autouse=True)
+def fewer_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "TIMES", TIMES)
 
 
 def again(run: RunFolder, hops: HopLatencies) -> list[Figures]:
