@@ -66,8 +66,3 @@ def busiest(busy: Mapping[str, float], counts: Mapping[str, int]) -> float:
     One without a worker counts as having one, so that the number stays finite.
     """
     return max(workers / max(1, counts.get(name, 0)) for name, workers in busy.items())
-
-
-def describe_counts(counts: Mapping[str, int]) -> str:
-    """Workers in words: "heavy 3, light 1"; "" of none."""
-    return ", ".join(f"{name} {count}" for name, count in counts.items())

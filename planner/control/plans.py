@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from planner.control.proposal import PlanProposal
-from planner.control.same_plan import decide_alike
 from planner.control.sentence import describe
 from schemas.messages import Plan
 
@@ -38,14 +37,6 @@ def publish(
         quality_at_least=proposal.quality_at_least,
     )
     return replace(plan, reason=describe(plan, previous, proposal.reason, why))
-
-
-def same_decision(proposal: PlanProposal, plan: Plan, policy: str | None = None) -> bool:
-    """Whether the plan in force already says what the proposal does, so that no plan needs to be published.
-
-    Version, time, reasons, expectation and memories do not count; the policy's name does where it is given.
-    """
-    return decide_alike(publish(proposal, None, policy or plan.policy, plan.created_ms), plan)
 
 
 def memory_of(plan: Plan | None, policy: str) -> dict[str, Any]:

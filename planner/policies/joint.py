@@ -72,8 +72,7 @@ RULES: Final[dict[str, Policy]] = {
 NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
 BLIND: Final = frozenset({"proteus", "pac"})  # send each worker as much as any other, whatever it can carry
 MAX_LATE_SHARE: Final = 0.01  # of the requests late: with more a plan is not feasible
-IN_FORCE, PROGRAM = "the plan in force", "the linear program"
-Candidates = Sequence[tuple[str, PlanProposal]]
+Candidates = Sequence[PlanProposal]
 
 
 @on_terms(OURS._replace(learns=True, on_change=True))
@@ -106,7 +105,7 @@ def plan(
     pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
     barred = taken.barred_levels(memory, now_ms)
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
-    programs = {PROGRAM: own} | _other_refining(problem, own, observation, catalog)
+    programs = [own, *_other_refining(problem, own, observation, catalog)]
     candidates, most = list(_candidates(model, programs, bool(settings["rules"]))), int(settings["improve"])
     best = _best(model, candidates, most)
     if jumps:
@@ -168,45 +167,34 @@ def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -
 
 def _best(model: Model, candidates: Candidates, most: int) -> Valued:
     """The best candidate, improved; `most`: how many are."""
-    found = {name: Valued(plan, model.evaluate(plan)) for name, plan in candidates}
-    ranked = sorted(found, key=lambda name: -found[name].value.total)
-    best = found[ranked[0]]
-    apart = {_decided(found[name].plan): name for name in reversed(ranked)}  # of equal plans the first
-    for name in [name for name in ranked if apart[_decided(found[name].plan)] == name][:most]:
-        valued, _ = improved(model, found[name])
-        if valued.value.total > best.value.total:
-            best = valued
-    return best
+    ranked = sorted((Valued(plan, model.evaluate(plan)) for plan in candidates), key=lambda each: -each.value.total)
+    apart = {_decided(each.plan): each for each in reversed(ranked)}  # of equal plans the first
+    tried = [each for each in ranked if apart[_decided(each.plan)] is each][:most]
+    return max([ranked[0], *(improved(model, each) for each in tried)], key=lambda each: each.value.total)
 
 
-def _other_refining(
-    problem: Problem, own: PlanProposal, seen: Observation, catalog: Catalog
-) -> dict[str, PlanProposal]:
-    """Return the program's plan without each step that its own plan refines from, by name.
+def _other_refining(problem: Problem, own: PlanProposal, seen: Observation, catalog: Catalog) -> Iterator[PlanProposal]:
+    """The program's plan without each step that its own plan refines from.
 
     No small change leads from one step to another: the time that it saves must go to other prompts in the same change.
     """
-    found = {}
     for step in sorted({cascade.refine_from_step for cascade in own.cascades}):
         if len({gate.refine_from_step for gate in problem.gates if gate.next_level >= 0}) > 1:
             other = problem.without_refining(step)
             plan = proposal_of(other, solve(other), bounds_of(catalog), seen, catalog)
-            found[f"{PROGRAM} without refining from step {step}"] = replace(plan, reuse=own.reuse)
-    return found
+            yield replace(plan, reuse=own.reuse)
 
 
-def _candidates(
-    model: Model, programs: Mapping[str, PlanProposal], uses_rules: bool
-) -> Iterator[tuple[str, PlanProposal]]:
-    seen, catalog, own = model.seen, model.catalog, programs[PROGRAM]
+def _candidates(model: Model, programs: Sequence[PlanProposal], uses_rules: bool) -> Iterator[PlanProposal]:
+    seen, catalog, own = model.seen, model.catalog, programs[0]
     force = seen.in_force
     here = {worker.worker_id: worker.home for worker in seen.workers}
     if force is not None and force.allocation == here and _is_known(force.batch, catalog):
-        yield IN_FORCE, replace(
+        yield replace(
             own, strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
             batch=force.batch, dispatch=force.dispatch, reuse=own.reuse or force.reuse, reason=force.reason,
         )  # fmt: skip
-    yield from programs.items()
+    yield from programs
     has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
     for name, rule in RULES.items() if uses_rules else ():
         if (name in NEEDS_CASCADE and not catalog.cascades) or (name == "argus" and not has_classes):
@@ -216,10 +204,10 @@ def _candidates(
         except PochadeError:  # a rule that this catalog has nothing for
             continue
         if plan.strategy == "models" and _is_served(plan):
-            yield name, replace(plan, reuse=own.reuse)
+            yield replace(plan, reuse=own.reuse)
             if name in BLIND:
                 carried = proteus.by_capacity(plan, catalog, model.outlook.mean_rps)
-                yield f"{name} by capacity", replace(carried, reuse=own.reuse)
+                yield replace(carried, reuse=own.reuse)
 
 
 def _decided(plan: PlanProposal) -> str:

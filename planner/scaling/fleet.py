@@ -20,8 +20,9 @@ from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
 from planner.components.from_catalog import components_of
 from planner.components.holdings import Holdings
-from planner.control.allocation import describe_counts, split
+from planner.control.allocation import split
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, PolicyTerms
+from planner.control.sentence import describe_workers
 from planner.observation.components import ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import SERVING, WorkerView
@@ -361,7 +362,7 @@ def levels_of(plan: Plan | None) -> frozenset[str]:
 
 def describe(scale: ScalePlan) -> str:
     """Describe the targets."""
-    targets = describe_counts({name: count for name, count in scale.targets.items() if count})
+    targets = describe_workers(scale.targets)
     changes = sorted({f"{reason}" for reason in scale.reasons.values()} - {str(Reason.STEADY)})
     warm = f", {scale.warm} warm" if scale.warm else ""
     return f"scaled to {targets or 'no worker'}{warm}" + (f" ({', '.join(changes)})" if changes else "")

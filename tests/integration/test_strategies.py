@@ -363,8 +363,8 @@ def serves(beat: Heartbeat, at: int, plan: Plan) -> bool:
 def test_a_fleet_that_the_deepest_level_cannot_save_asks_for_more_workers(fleet: Fleet, stream: Load) -> None:
     stream.rate = SURGE
     try:
-        fleet.until(lambda: fleet.plans[-1][1].reason.count("saturated") > 0, "a plan that is saturated")
-        plan = next(plan for _, plan in reversed(fleet.plans) if "saturated" in plan.reason)
+        fleet.until(lambda: fleet.plans[-1][1].reason.count("would serve all") > 0, "a plan that is saturated")
+        plan = next(plan for _, plan in reversed(fleet.plans) if "would serve all" in plan.reason)
         assert (plan.strategy, set(plan.allocation.values())) == ("reuse", {"heavy"})
         assert {level for route in plan.routes for level in route.levels} == {"heavy~k6"}
         fleet.until(lambda: fleet.metric("pochade_desired_workers") > 2, "more workers are wanted than there are")

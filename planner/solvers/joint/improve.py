@@ -35,9 +35,9 @@ class Valued(NamedTuple):
     value: PlanValue
 
 
-def improved(model: Model, begun: Valued, max_plans: int = MAX_PLANS) -> tuple[Valued, int]:
-    """The best plan found by single changes, each the best of all; and how many there were."""
-    best, asked, steps = begun, 0, 0
+def improved(model: Model, begun: Valued, max_plans: int = MAX_PLANS) -> Valued:
+    """The best plan found by single changes, each the best of all."""
+    best, asked = begun, 0
     for _ in range(ROUNDS):
         found = best
         for plan in itertools.islice(_changes(model, best.plan), max_plans - asked):
@@ -47,10 +47,10 @@ def improved(model: Model, begun: Valued, max_plans: int = MAX_PLANS) -> tuple[V
                 found = Valued(plan, value)
         if found.value.total <= best.value.total + GAIN:
             break
-        best, steps = found, steps + 1
+        best = found
         if asked >= max_plans:
             break
-    return best, steps
+    return best
 
 
 def _changes(model: Model, plan: PlanProposal) -> Iterator[PlanProposal]:

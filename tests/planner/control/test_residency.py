@@ -10,9 +10,10 @@ from planner.catalog.components import Component
 from planner.catalog.model import Catalog
 from planner.control import residency
 from planner.control.carry_over import carry_over
-from planner.control.plans import publish, same_decision
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.residency import PLACE_MS, REFRESH_MS, SLOTS, place_components, with_residency
+from planner.control.same_plan import decide_alike
 from planner.control.validity import check
 from planner.observation.components import AT_MS, ComponentLog, ObservedComponents
 from planner.observation.observation import Observation
@@ -244,8 +245,8 @@ def test_a_proposal_that_asks_for_it_gets_a_residency_and_its_plan_is_whole_and_
     assert plan.residency is not None
     assert plan.residency.workers.keys() == set(WORKERS)
     again = with_residency(proposing(), seeing(plan), LIBRARY)
-    assert same_decision(again, plan)
-    assert not same_decision(replace(again, residency=None), plan)
+    assert decide_alike(publish(again, None, "p", NOW_MS), plan)
+    assert not decide_alike(publish(replace(again, residency=None), None, "p", NOW_MS), plan)
 
 
 def test_there_is_no_residency_before_anything_was_asked_of_components() -> None:

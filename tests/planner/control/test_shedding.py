@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.plans import publish, same_decision
+from planner.control.plans import publish
+from planner.control.same_plan import decide_alike
 from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
 from planner.control.validity import check
 from planner.policies import POLICIES, PlanProposal, named
@@ -177,9 +178,9 @@ def test_a_plan_is_written_anew_for_other_shares_not_for_other_words() -> None:
     plan = publish(proposal, None, "test", NOW_MS)
     said = dataclasses.replace(proposal, admission=Admission(shares={"batch": 0.5}, reason="b", retry_after_ms=2))
     less = dataclasses.replace(proposal, admission=Admission(shares={"batch": 0.4}, reason="a", retry_after_ms=1))
-    assert same_decision(said, plan)
-    assert not same_decision(less, plan)
-    assert not same_decision(dataclasses.replace(proposal, admission=None), plan)
+    assert decide_alike(publish(said, None, "test", NOW_MS), plan)
+    assert not decide_alike(publish(less, None, "test", NOW_MS), plan)
+    assert not decide_alike(publish(dataclasses.replace(proposal, admission=None), None, "test", NOW_MS), plan)
 
 
 @pytest.mark.parametrize(

@@ -183,10 +183,10 @@ def test_a_solver_that_raises_leaves_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_the_program_makes_without_its_own_refining_step_is_a_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    named: dict[str, PlanProposal] = {}
+    tried: list[PlanProposal] = []
 
-    def spied(model: object, candidates: Sequence[tuple[str, PlanProposal]], most: int) -> Any:
-        named.update(candidates)
+    def spied(model: object, candidates: Sequence[PlanProposal], most: int) -> Any:
+        tried.extend(candidates)
         return choose(model, candidates, most)
 
     choose = joint._best
@@ -195,8 +195,8 @@ def test_what_the_program_makes_without_its_own_refining_step_is_a_candidate(mon
     assert found is not None
     catalog = with_profile(catalogs.load("tiny"), found.profile(), found.prompts())
     joint.plan(seen(60.0, workers=4, slo_s=catalog.slo_s), catalog, {}, {})
-    step = named[joint.PROGRAM].cascades[0].refine_from_step
-    other = named[f"{joint.PROGRAM} without refining from step {step}"]
+    own, other, *_ = tried
+    step = own.cascades[0].refine_from_step
     assert other.cascades
     assert step not in {cascade.refine_from_step for cascade in other.cascades}
 

@@ -100,7 +100,7 @@ def test_a_fleet_grows_by_doubling_to_what_is_in_flight_and_one_period_alone_cha
         fleet.supply()
     assert sorted(set(targets)) == [2, 4, 8, 13]
     assert len(fleet.plan.allocation) == 13  # type: ignore[union-attr]
-    assert "scaled to heavy 13" in fleet.plan.reason  # type: ignore[union-attr]
+    assert "scaled to 13 workers of heavy" in fleet.plan.reason  # type: ignore[union-attr]
 
 
 def test_what_is_ordered_and_has_not_come_is_not_ordered_again() -> None:

@@ -25,8 +25,8 @@ def test_a_plan_that_expects_nothing_wants_one() -> None:
     assert desired_workers(expecting(2.0), 0) == 2
 
 
-def test_a_fleet_on_its_highest_level_wants_more_workers_and_the_reason_says_saturated() -> None:
+def test_a_fleet_on_its_highest_level_wants_more_workers_and_the_reason_says_how_many() -> None:
     draft = plan(an_observation(4, demand_rps=200), a_reuse_ladder(), {}, {"overprovision": 1})
     assert set(draft.routes[-1].levels) == {"heavy~k20"}
-    assert "saturated" in draft.reason
+    assert "8 workers would serve all" in draft.reason
     assert desired_workers(draft.expected, 4) == 8
