@@ -174,8 +174,8 @@ class DiffusersEngine:
         wants_latents: bool, encoded: EncodedPrompts | None, previews: Previews | None,
     ) -> Generated | None:  # fmt: skip
         loading = self._variant.loading  # what is cached in a call is decided by all its images together
-        if len(tasks) > 1 and (len(how.components.controls) > 1 or loading.cache):
-            return self._one_by_one(tasks, how, should_stop, previews)
+        if len(tasks) > 1 and (len(how.components.controls) > 1 or loading.cache or loading.one_by_one):
+            return self._one_by_one(tasks, how, should_stop, previews, wants_latents)
         shown = StepPreviews(previews, len(tasks)) if previews else None
         latents = None
         masked = Masked(tasks) if how.components.has_mask else None
@@ -230,18 +230,20 @@ class DiffusersEngine:
         how: ResolvedOptions,
         should_stop: ShouldStop,
         previews: Previews | None,
+        wants_latents: bool,
     ) -> Generated | None:
         """Make a call for each task: pipelines that follow several images take those of one prompt, for example."""
         made = []
         for number, task in enumerate(tasks):
-            one = self.generate([task], how, should_stop, previews=_of_task(number, previews))
+            shown = _of_task(number, previews)
+            one = self.generate([task], how, should_stop, previews=shown, wants_latents=wants_latents)
             if one is None:
                 return None
             made.append(one)
         times = [one.times for one in made if one.times]
         names = ("load_ms", "encode_ms", "denoise_ms", "decode_ms")
         total = CallTimes(**{name: sum(getattr(each, name) for each in times) for name in names})
-        return Generated([one.images[0] for one in made], [None] * len(made), total)
+        return Generated([one.images[0] for one in made], [one.latents[0] for one in made], total)
 
     def _beginning(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> tuple[Any, dict[str, Any]]:
         """The pipeline to call, and what it begins with: an empty image of a size, images, drafts, or latents."""

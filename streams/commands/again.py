@@ -31,9 +31,10 @@ def again(
 ) -> None:  # fmt: skip
     """Make the image of the request ID again, by a new request with all that made it; print the new id.
 
-    The same weights, engine and kind of device in float32 give the same pixels, and --wait says whether the file is the
-    same. --quality or --model asks another level, with the same seed. An image that began with a draft or with a stored
-    latent is refused: only a plan chooses these.
+    The same weights, engine and kind of device in float32 give the same pixels, but for the last bit where it was made
+    in another batch (none with loading.one_by_one in the catalog); --wait says whether the file is the same. --quality
+    or --model asks another level, with the same seed. An image that began with a draft or with a stored latent is
+    refused: only a plan chooses these.
 
     \b
     Examples:

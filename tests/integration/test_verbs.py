@@ -166,7 +166,7 @@ def test_an_id_that_is_cancelled_before_anybody_sends_it_is_used_up(pipeline: Pi
 
 def test_a_file_is_submitted_watched_and_fetched(pipeline: Pipeline, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "prompts.jsonl"
-    file.write_text('a red heart\n{"prompt": "two cats", "request_id": "file-2", "seed": 3}\n')
+    file.write_text('a red heart\n{"prompt": "two cats", "request_id": "file-2", "seed": 3, "quality": "low"}\n')
     sent = pochade(pipeline.settings, "submit", "--file", str(file), "--wait")
     assert (sent.exit_code, "2 COMPLETED" in sent.stderr) == (0, True)
     first, second = sent.stdout.split()
@@ -179,6 +179,10 @@ def test_a_file_is_submitted_watched_and_fetched(pipeline: Pipeline, tmp_path: p
     assert target.read_bytes()[:4] == b"\x89PNG"
     explained = pochade(pipeline.settings, "explain", second, "-o", "json")
     assert json.loads(explained.stdout)["prompt"] == "two cats"
+    again = pochade(pipeline.settings, "again", second, "--wait", "-o", "json")
+    made = json.loads(again.stdout)["result"]["made"]
+    assert made == json.loads(explained.stdout)["made"]
+    assert (made["seed"], again.exit_code) == (3, 0)
 
 
 def test_the_ledger_writes_results_as_json_when_told_to(pipeline: Pipeline) -> None:
