@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 from agents.console.screens.context import Context
+from agents.console.screens.fleet import deployment_of
 from agents.console.screens.now import binding_of
 from agents.planner.describing import (
     describe_admission,
@@ -28,7 +29,8 @@ def values(context: Context) -> dict[str, Any]:
     older = plans.with_version(before) if before else _before(history, newer)
     return {
         "plan": chosen, "pin": plans.pin, "refusal": plans.refusal, "history": history[:60],
-        "binding": binding_of(context, chosen) if chosen else [], "described": described(chosen) if chosen else [],
+        "binding": binding_of(context, deployment_of(context), chosen) if chosen else [],
+        "described": described(chosen) if chosen else [],
         "newer": newer, "older": older, "changes": differences(older, newer) if older and newer else [],
         "policies": POLICIES.names(), "default": DEFAULT, "switched": switched_in(history),
     }  # fmt: skip

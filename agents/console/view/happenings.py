@@ -15,6 +15,7 @@ class Happening(NamedTuple):
     text: str
     href: str = ""  # the page that says more; "": none
     is_bad: bool = False
+    times: int = 1  # of the same kind, of which the newest is shown
 
 
 class Happenings:
@@ -30,7 +31,11 @@ class Happenings:
             self._all.append(happening)
 
     def newest(self, most: int) -> list[Happening]:
-        """Return the last ones, the newest first."""
+        """Return the last ones, the newest first; dead letters of one kind as one."""
         with self._lock:
             found = list(self._all)
-        return sorted(found, key=lambda each: -each.at_ms)[:most]
+        merged: dict[tuple[object, ...], Happening] = {}
+        for number, each in enumerate(sorted(found, key=lambda each: -each.at_ms)):
+            key = each[1:] if each.kind == "dead-letter" else (number,)
+            merged[key] = merged[key]._replace(times=merged[key].times + 1) if key in merged else each
+        return [*merged.values()][:most]

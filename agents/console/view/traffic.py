@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from planner.serving.decisions import says_nothing_of_the_service
 from schemas.messages import Result, Status
 
 SPAN_S: Final = 600  # that is remembered
@@ -18,6 +19,7 @@ class Second:
 
     arrived: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
+    by_clients: Counter[str] = field(default_factory=Counter)  # of `statuses`: for a fault of the request, or cancelled
     levels: Counter[str] = field(default_factory=Counter)  # of images
     strategies: Counter[str] = field(default_factory=Counter)  # of the plans that images were made by
     in_time: int = 0
@@ -27,6 +29,11 @@ class Second:
     reused: int = 0
     work_ms: float = 0.0  # of workers, for what ended
     misses: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def ours(self) -> Counter[str]:
+        """The ends that say something of the service."""
+        return self.statuses - self.by_clients
 
 
 class TrafficCounts:
@@ -46,6 +53,7 @@ class TrafficCounts:
         with self._lock:
             second = self._at(at_ms)
             second.statuses[str(result.status)] += 1
+            second.by_clients[str(result.status)] += says_nothing_of_the_service(result.status, result.code)
             second.switched += is_switched
             second.escalated += result.escalated
             second.work_ms += result.generate_ms
@@ -94,6 +102,6 @@ class TrafficCounts:
                     total.switched += second.switched
                     total.reused += second.reused
                     total.work_ms += second.work_ms
-                    for name in ("statuses", "levels", "strategies", "misses"):
+                    for name in ("statuses", "by_clients", "levels", "strategies", "misses"):
                         getattr(total, name).update(getattr(second, name))
         return total
