@@ -38,7 +38,7 @@ from tests.agents.stubs import StubFleet, StubPlans, a_record
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_job, a_request, an_image, owned
 from tests.memory_kafka import LeaseBoard, MemoryLease
 
-SITUATIONS = 150
+SITUATIONS = 75
 PATIENT_S = 60.0  # a busy machine shall not cut what only one of two planners waits for
 PERIOD_MS, SLO_MS = 5000, 1200.0
 QUICK = ("random-split", "clipper-heavy", "clipper-light", "diffserve-static", "diffserve", "hadis", "proteus", "argus")

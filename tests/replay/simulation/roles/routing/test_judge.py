@@ -52,7 +52,7 @@ CATALOG = a_catalog(  # scoring takes the simulation no time, as live it takes n
     }
 )
 CHAIN = a_cascade(level="heavy", next_level="light", discriminator="slow")
-SITUATIONS = 300
+SITUATIONS = 150
 LogicOf = Callable[[Catalog], EscalationLogic]
 
 
