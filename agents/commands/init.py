@@ -27,8 +27,8 @@ HEAD = """\
 # Two models of your own, written by `pochade init`. Measured on {device}: latency_ms (batch size -> ms for one call)
 # and load_ms. Quality was not: levels count by run time, the slower one as the better, until `quality` is in here:
 #   pochade profile --catalog {out} --prompt-file FILE --scorer CLIP --write
-# No discriminator judges images of these models, so there is no cascade, and no image is escalated. Requests get the
-# level that the plan chooses; `--quality low` and `--quality high` choose themselves. A cascade is made by:
+# Nor was there a discriminator for images of these models: without [[cascades]] below no image is escalated. Requests
+# get the level that the plan chooses; `--quality low` and `--quality high` choose themselves. A cascade is made by:
 #   pochade learn --catalog {out} --prompt-file FILE --scorer CLIP
 {slo}"""
 LEVEL = """
