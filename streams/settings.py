@@ -313,6 +313,10 @@ class Gateway(Section):
     history_s: float = Field(900, ge=0)  # how far back a gateway that starts reads what was asked for and ended
     max_jobs: int = Field(10_000, ge=1)  # requests that it remembers; the oldest of who has most leave
     url_lifetime_s: float = Field(3600, ge=1, le=604_800)  # of addresses of images
+    models: dict[str, str] = {}  # name that clients state -> model of the catalog, or auto: {"dall-e-3" = "auto"}
+    # what becomes of a size that no level generates: refused, the nearest one, or that one scaled to what was asked
+    foreign_sizes: Literal["refuse", "nearest", "scale"] = "refuse"
+    on_hang_up: Literal["finish", "cancel"] = "finish"  # what becomes of an images request that its client leaves
     webhooks: Webhooks = Webhooks()
     url_secret: str = Field("", repr=False)  # that signs them, or file:PATH; "": in HOME/gateway.secret, made once
 

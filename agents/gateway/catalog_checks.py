@@ -1,16 +1,19 @@
 """Checks of requests against the catalog: does it offer the model, and does a variant honour all options?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from agents.gateway.openai_images import PLAN_CHOOSES
 from agents.gateway.predictions import OWNER
 from agents.gateway.refusals import UNKNOWN_MODEL, Refusal
+from agents.gateway.sizes import limits_of
+from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.serving.decisions import UNHONOURED
 from planner.serving.routing.composing import fit_of
 from schemas.errors import Unknown
 from schemas.messages import GenerateRequest
+from streams.settings import InvalidSettings
 
 UNKNOWN_S: Final = 0  # a model's creation time: catalogs do not state it, OpenAI's clients require a number
 
@@ -18,10 +21,26 @@ UNKNOWN_S: Final = 0  # a model's creation time: catalogs do not state it, OpenA
 class CatalogChecks:
     """Refuses, before anything is written, requests that the router would reject by the catalog alone."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(
+        self, catalog: Catalog, aliases: Mapping[str, str], serving: Callable[[str], tuple[int, float]]
+    ) -> None:
+        """`aliases`: other names of models (`gateway.models`). `serving`: a variant's workers now, and their slowness.
+
+        Raises InvalidSettings for an alias of no model.
+        """
         self._catalog = catalog
+        self._aliases = aliases
+        self._serving = serving
         bases = (name for name in catalog.bases if name not in catalog.served)
         self.models = (PLAN_CHOOSES, *catalog.served, *bases)
+        self.listed = (*self.models, *(name for name in aliases if name not in self.models))
+        for name, model in aliases.items():
+            if model not in self.models:
+                raise InvalidSettings(f"gateway.models: {name!r} is to be {Unknown('model', model, self.models)}")
+
+    def own(self, name: Any) -> Any:
+        """Return the model that a client's name for one stands for; another name, or none, as it is."""
+        return self._aliases.get(name, name) if isinstance(name, str) else name
 
     def check_model(self, name: str, param: str) -> None:
         """Raise Refusal if the catalog does not offer the model."""
@@ -35,22 +54,30 @@ class CatalogChecks:
         `base_url`: the prefix of addresses.
         """
         of_openai = {"id": name, "object": "model", "created": UNKNOWN_S, "owned_by": OWNER}
+        owner, _, short = name.rpartition("/") if name in self._aliases and "/" in name else (OWNER, "/", name)
         links = ("github_url", "paper_url", "license_url", "cover_image_url", "default_example", "latest_version")
         return {
-            **of_openai, "url": f"{base_url}/v1/models/{OWNER}/{name}", "owner": OWNER, "name": name,
-            "description": "the plan chooses a level" if name == PLAN_CHOOSES else None, "visibility": "private",
-            "run_count": 0, **dict.fromkeys(links), "pochade": self._offer(name),
+            **of_openai, "url": f"{base_url}/v1/models/{owner}/{short}", "owner": owner, "name": short,
+            "description": "the plan chooses a level" if self.own(name) == PLAN_CHOOSES else None,
+            "visibility": "private", "run_count": 0, **dict.fromkeys(links), "pochade": self._offer(self.own(name)),
         }  # fmt: skip
 
     def _offer(self, name: str) -> dict[str, Any]:
-        """Return a variant's size, steps and guidance, the options that it honours, and its adapters and controls."""
+        """Return a variant's own size, steps and guidance, what may be asked of it, and the time of an image.
+
+        `limits`: of the options in numbers that it follows; without width and height it has one size. `expected_ms`: of
+        an image once a worker begins it, by the workers of now, else as profiled. `price`: of an image; null: unknown.
+        """
         if name not in self._catalog.served:
-            return {"variants": self._catalog.bases.get(name, list(self._catalog.variants))}
+            return {"model": name, "variants": self._catalog.bases.get(name, list(self._catalog.variants))}
         variant = self._catalog.served[name]
+        workers, slowness = self._serving(name)
         return {
-            "size": f"{variant.width}x{variant.height}", "steps": variant.steps, "guidance": variant.guidance,
-            "honours": list(variant.honours), "bases": list(variant.bases), "adapters": list(variant.adapters),
-            "controls": list(variant.controls),
+            "model": name, "size": f"{variant.width}x{variant.height}", "steps": variant.steps,
+            "guidance": variant.guidance, "honours": list(variant.honours), "bases": list(variant.bases),
+            "adapters": list(variant.adapters),
+            "controls": list(variant.controls), "limits": limits_of(variant), "workers": workers,
+            "expected_ms": round(run_ms(variant, 1) * slowness), "price": None,
         }  # fmt: skip
 
     def check(self, request: GenerateRequest, params: Mapping[str, str]) -> None:

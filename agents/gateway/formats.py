@@ -16,6 +16,7 @@ class Format(NamedTuple):
 
     name: str = PNG  # of NAMES
     quality: int = BEST  # [0, 100] of jpeg and webp; webp at 100 is lossless
+    size: str = ""  # WIDTHxHEIGHT that the image is scaled to; "": as it is stored
 
     @property
     def media_type(self) -> str:
@@ -25,10 +26,13 @@ class Format(NamedTuple):
 
 def encoded(data: bytes, wanted: Format) -> bytes:
     """Return a stored PNG image in a format; as PNG the bytes are the stored ones."""
-    if wanted.name == PNG:
+    if wanted.name == PNG and not wanted.size:
         return data
     with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
         plain = image.convert("RGB")
+    if wanted.size:
+        width, height = map(int, wanted.size.split("x"))
+        plain = plain.resize((width, height), Image.Resampling.LANCZOS)
     out = io.BytesIO()
     plain.save(out, wanted.name.upper(), **_options(wanted))
     return out.getvalue()
@@ -43,4 +47,6 @@ def size_of(data: bytes) -> str:
 def _options(wanted: Format) -> dict[str, Any]:
     if wanted.name == JPEG:
         return {"quality": max(1, wanted.quality)} | ({"subsampling": 0} if wanted.quality == BEST else {})
+    if wanted.name == PNG:
+        return {"compress_level": 1}
     return {"lossless": True} if wanted.quality == BEST else {"quality": wanted.quality}

@@ -52,13 +52,14 @@ class ImageUrls:
 
     def url(self, base_url: str, uri: str, wanted: Format, now_s: float) -> str:
         """Return an address of an image in a format, good from now (epoch seconds) for the lifetime."""
-        if wanted.name == PNG and isinstance(self._store, Presigns):
+        if wanted.name == PNG and not wanted.size and isinstance(self._store, Presigns):
             return self._store.presigned(uri, self.lifetime_s)
         return self.sealed(base_url, uri, wanted, now_s)
 
     def sealed(self, base_url: str, uri: str, wanted: Format, now_s: float) -> str:
         """Return an address of an image as `url` does, at a gateway and not at the store."""
-        claims = [uri.removeprefix(self._root), *wanted, int(now_s + self.lifetime_s)]
+        how = wanted if wanted.size else wanted[:2]  # as gateways before 0.2 read it
+        claims = [uri.removeprefix(self._root), *how, int(now_s + self.lifetime_s)]
         return f"{base_url}{PATH}{self._seal.sealed(claims)}"
 
     def is_signed(self, token: str) -> bool:
@@ -70,12 +71,12 @@ class ImageUrls:
         claims = self._seal.opened(token)
         if claims is None:
             raise Refusal("not-found", "no image has this address: it was cut, altered, or made with another secret")
-        key, name, quality, until_s = claims
+        key, name, quality, *size, until_s = claims
         if now_s >= until_s:
             raise Refusal("gone", "the address of this image has expired (gateway.url_lifetime_s): ask for a new one")
         if not is_key(key):
             raise Refusal("not-found", "the address names no stored image")
-        return Named(self._root + key, Format(name, quality))
+        return Named(self._root + key, Format(name, quality, *size))
 
 
 def url_key(settings: Settings) -> bytes:

@@ -3,7 +3,8 @@
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
@@ -15,20 +16,32 @@ from agents.gateway.edits.sources import Sources
 from agents.gateway.edits.uploads import Uploads, check_files, uri_before
 from agents.gateway.formats import PNG, Format
 from agents.gateway.image_urls import ImageUrls
-from agents.gateway.openai_images import EDIT, GENERATION, PARAMS, ImagesRequest, answer, parse, passed_deadline
-from agents.gateway.pipeline import LATE_S, PipelineClient, unless_gone
+from agents.gateway.openai_images import (
+    EDIT,
+    GENERATION,
+    PARAMS,
+    PLAN_CHOOSES,
+    ImagesRequest,
+    answer,
+    parse,
+    passed_deadline,
+)
+from agents.gateway.pipeline import LATE_S, ClientGone, PipelineClient, unless_gone
 from agents.gateway.predictions import model_of, moment
 from agents.gateway.refusals import INVALID, Refusal
 from agents.gateway.repetitions.marks import stated
+from agents.gateway.sizes import Sizes
 from agents.gateway.streaming.images import ImageStream, error_event
 from agents.gateway.streaming.wire import EventStream
 from agents.gateway.transport.bodies import base_url, json_body
+from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.posting import Connections
 from planner.catalog.model import Catalog
 from schemas.messages import Result, Status
 from streams.settings import Gateway, Requests
 
 T = TypeVar("T")
+Leave = Callable[[], Awaitable[None]] | None  # what is done for a client that hangs up
 
 EXTENSIONS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}  # of stored images
 
@@ -47,12 +60,15 @@ class ImagesApi:
         key: bytes,
         clock_ms: Callable[[], int],
         connections: Connections,
+        expected: ExpectedTimes,
     ) -> None:
         """`key`: of the marks of requests. `connections`: by which images are fetched that bodies name."""
         self._pipeline = pipeline
         self._urls = urls
-        self.offered = CatalogChecks(catalog)
+        self.offered = CatalogChecks(catalog, gateway.models, expected.serving)
         self._limits = limits
+        self.sizes = Sizes(catalog, gateway.foreign_sizes)
+        self._finishes = gateway.on_hang_up == "finish"
         self._wait_s = gateway.wait_s  # until a request is answered, and its deadline
         self._uploads = uploads
         self.sources = Sources(uploads, urls, lambda uri: pipeline.image(uri, Format()), connections, clock_ms)
@@ -111,10 +127,12 @@ class ImagesApi:
         return self._asked({**form.fields, **uris}, http, EDIT)
 
     def _asked(self, body: Mapping[str, Any], http: Request, events: str) -> ImagesRequest:
-        now_ms = self._clock_ms()
-        asked = parse(body, self._limits, now_ms, self._until(now_ms), http.state.tenant, events)
+        now_ms, model = self._clock_ms(), self.offered.own(body.get("model", PLAN_CHOOSES))
+        sized = self.sizes.placed(self.sizes.of_ratio({**body, "model": model}, str(model)), str(model))
+        asked = parse(sized.body, self._limits, now_ms, self._until(now_ms), http.state.tenant, events)
         self.offered.check(asked.request, PARAMS)
-        return asked
+        form = asked.format._replace(size=sized.scaled_to)
+        return asked._replace(format=form, overridden=(sized.overridden,) if sized.overridden else ())
 
     def _until(self, now_ms: int) -> int:
         return now_ms + round(1000 * self._wait_s)
@@ -130,15 +148,23 @@ class ImagesApi:
         )  # fmt: skip
         request_id = http.state.request_id = begun.request_id
         limit_s = self._wait_s + LATE_S
-        if asked.partial_images is not None:
-            return await self._streamed(asked, request_id, http, limit_s)
-        result = await self._pipeline.result(request_id, http, limit_s)
+        leave = None if self._finishes or repetition.is_keyed else partial(self._pipeline.leave, request_id)
+        try:
+            if asked.partial_images is not None:
+                return await self._streamed(asked, request_id, http, limit_s, leave)
+            result = await self._pipeline.result(request_id, http, limit_s)
+        except ClientGone:
+            if leave is not None:
+                await leave()
+            raise
         if result is None or result.status is not Status.COMPLETED:
             raise self._pipeline.refused(begun, result, limit_s)
         images = await self._shown(result, asked.format, base_url(http) if asked.as_url else "")
         return JSONResponse(answer(asked, result, images, self._clock_ms()))
 
-    async def _streamed(self, asked: ImagesRequest, request_id: str, http: Request, limit_s: float) -> Response:
+    async def _streamed(
+        self, asked: ImagesRequest, request_id: str, http: Request, limit_s: float, leave: Leave
+    ) -> Response:
         """Answer by events; what is refused before a worker begins is refused by its status, as without them."""
         stream = ImageStream(self._pipeline, self._clock_ms)
         events = stream.events(asked, request_id, http.state.tenant, limit_s)
@@ -147,7 +173,7 @@ class ImagesApi:
         except BaseException:
             await events.aclose()
             raise
-        return EventStream(first, events, error_event)
+        return EventStream(first, events, error_event, leave)
 
     async def _shown(self, result: Result, wanted: Format, base: str) -> Sequence[str]:
         if base:
@@ -168,13 +194,13 @@ class ImagesApi:
 
     async def models(self, http: Request) -> Response:
         """GET /v1/models: auto, the variants and the bases, in the lists that OpenAI's and Replicate's clients read."""
-        known = [self.offered.described(name, base_url(http)) for name in self.offered.models]
+        known = [self.offered.described(name, base_url(http)) for name in self.offered.listed]
         return JSONResponse({"object": "list", "data": known, "previous": None, "next": None, "results": known})
 
     async def model(self, http: Request) -> Response:
         """GET /v1/models/NAME, /v1/models/pochade/NAME."""
         name = model_of(http.path_params)
-        self.offered.check_model(name, "model")
+        self.offered.check_model(self.offered.own(name), "model")
         return JSONResponse(self.offered.described(name, base_url(http)))
 
 

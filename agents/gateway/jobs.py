@@ -215,6 +215,11 @@ class JobView:
                 if not self._feeds[request_id]:
                     del self._feeds[request_id]
 
+    def is_awaited(self, request_id: str) -> bool:
+        """Whether a client of this gateway waits for a request."""
+        with self._lock:
+            return request_id in self._feeds
+
     @property
     def is_stopped(self) -> bool:
         """Whether `stop` was called."""

@@ -59,6 +59,11 @@ class ImagesRequest(NamedTuple):
     partial_images: int | None = None  # max drafts, each in an event; None for one answer without events
     events: str = GENERATION  # what its events' names begin with
     any_form: bool = False  # its input images may be converted, as `strict` was not stated
+    overridden: tuple[str, ...] = ()  # what the gateway changed
+
+    def size_of(self, result: Result) -> str:
+        """Return the size of the answer's images."""
+        return self.format.size or f"{result.width}x{result.height}"
 
 
 def parse(
@@ -158,9 +163,9 @@ def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: 
         "data": [{name: image} for image in images],
         "background": "opaque",
         "output_format": asked.format.name,
-        "size": f"{result.width}x{result.height}",
+        "size": asked.size_of(result),
         **said,
-        "pochade": provenance(result),
+        "pochade": provenance(result, asked.overridden),
     }
 
 
@@ -172,8 +177,8 @@ def partial_event(asked: ImagesRequest, image: str, size: str, index: int, now_m
 def completed_event(asked: ImagesRequest, result: Result, image: str, now_ms: int) -> dict[str, Any]:
     """Return the event of one of the images of a request that has COMPLETED. `image`: its base64 text."""
     said = {"safety_identifier": asked.end_user} if asked.end_user else {}
-    size = f"{result.width}x{result.height}"
-    return {**_event("completed", asked, image, size, now_ms), **said, "pochade": provenance(result)}
+    shown = _event("completed", asked, image, asked.size_of(result), now_ms)
+    return {**shown, **said, "pochade": provenance(result, asked.overridden)}
 
 
 def _event(kind: str, asked: ImagesRequest, image: str, size: str, now_ms: int) -> dict[str, Any]:
@@ -188,11 +193,15 @@ def _event(kind: str, asked: ImagesRequest, image: str, size: str, now_ms: int) 
     }
 
 
-def provenance(result: Result) -> dict[str, Any]:
-    """Return how a result's images were generated, in the shape that clients see."""
+def provenance(result: Result, overridden: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return how a result's images were generated, in the shape that clients see.
+
+    `overridden`: what the gateway changed before.
+    """
     return {
         "request_id": result.request_id, "level": result.level, "escalated": result.escalated,
-        "confidence": result.confidence, "components": list(result.components), "overridden": list(result.overridden),
+        "confidence": result.confidence, "components": list(result.components),
+        "overridden": [*overridden, *result.overridden],
         "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused,
         "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
         "made": to_wire(Made)(result.made) if result.made else None,

@@ -11,6 +11,7 @@ from agents.gateway.formats import BEST, NAMES, PNG
 from agents.gateway.openai_images import BASE64, END_USER, MAX_PARTIAL, NAMED, ONLY, OWN, PLAN_CHOOSES, QUALITIES, URL
 from agents.gateway.predictions import ENDED, INPUT, OWNER, PROCESSING, STARTING
 from agents.gateway.refusals import KINDS
+from agents.gateway.sizes import ASPECT
 from agents.gateway.webhooks.notices import EVENTS
 from planner.catalog.option_limits import QUALITIES as WORDS
 from schemas.json_types import properties_of
@@ -22,6 +23,7 @@ Schema = dict[str, Any]
 VERSION: Final = "3.1.0"
 PATH: Final = "/v1/openapi.json"
 TEXT: Final[Schema] = {"type": "string"}
+RATIO: Final[Schema] = {**TEXT, "description": "WIDTH:HEIGHT, such as 16:9, of about as many px as by default"}
 JSON, FORM, EVENT_STREAM = "application/json", "multipart/form-data", "text/event-stream"
 FIELDS: Final[Mapping[str, Schema]] = aliased(properties_of(GenerateRequest) | properties_of(GenerateOptions))
 
@@ -76,6 +78,7 @@ def images_body() -> Schema:
             "n": FIELDS["n"],
             "quality": {"enum": sorted({PLAN_CHOOSES, *NAMED, *QUALITIES}), "description": _qualities()},
             "size": {**TEXT, "description": "WIDTHxHEIGHT in px, or auto"},
+            ASPECT: RATIO,
             "output_format": {"enum": list(NAMES), "default": PNG},
             "output_compression": {"type": "integer", "minimum": 0, "maximum": BEST, "default": BEST},
             "response_format": {"enum": [BASE64, URL], "default": BASE64},
@@ -100,7 +103,7 @@ def prediction_body() -> Schema:
     """The body of `/v1/predictions`."""
     return _object(
         {
-            "input": _object({name: FIELDS[name] for name in (*INPUT, *ALIASES)}, "prompt"),
+            "input": _object({name: FIELDS[name] for name in (*INPUT, *ALIASES)} | {ASPECT: RATIO}, "prompt"),
             "model": {**TEXT, "default": PLAN_CHOOSES},
             "version": TEXT,
             "stream": {"type": "boolean"},

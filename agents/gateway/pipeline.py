@@ -4,6 +4,7 @@ It keeps nothing that a restart needs: a request lies on `prompts` before its cl
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
@@ -143,6 +144,13 @@ class PipelineClient:
             await self._acknowledged(self._client.cancel(request_id, "cancelled by its client, over HTTP"), request_id)
             await self._jobs.wait(request_id, wait_s)
         return self.job(request_id, tenant)
+
+    async def leave(self, request_id: str) -> None:
+        """Cancel a request whose client hung up, unless another client of this gateway waits for it."""
+        if not self._jobs.is_awaited(request_id) and self._jobs.result_of(request_id) is None:
+            with contextlib.suppress(Refusal):  # the broker is away: it goes on, as by default
+                cancelling = self._client.cancel(request_id, "its client hung up (gateway.on_hang_up)")
+                await self._acknowledged(cancelling, request_id)
 
     async def _acknowledged(self, delivery: "Future[Delivered]", request_id: str) -> None:
         try:

@@ -19,6 +19,7 @@ from agents.gateway.predictions import (
     cancel_after_ms,
     explanation,
     model_of,
+    name_of,
     parse,
     prediction,
     wait_s,
@@ -97,9 +98,13 @@ class PredictionsApi:
         return JSONResponse({**self._shown(job, http), **unfinished}, 201)
 
     def _request_of(self, body: dict[str, Any], http: Request) -> GenerateRequest:
-        after_ms, named = cancel_after_ms(http.headers.get("cancel-after", "")), model_of(http.path_params)
-        if named:
-            self._images.offered.check_model(named, PARAMS["model"])
+        offered, after_ms = self._images.offered, cancel_after_ms(http.headers.get("cancel-after", ""))
+        if named := offered.own(model_of(http.path_params)):
+            offered.check_model(named, PARAMS["model"])
+        body = {name: offered.own(value) if name in ("model", "version") else value for name, value in body.items()}
+        if isinstance(given := body.get("input"), dict):
+            model = name_of(named or body.get("version") or body.get("model") or "")
+            body["input"] = self._images.sizes.of_ratio(given, str(model), "input.")
         request = parse(body, self._limits, self._clock_ms(), named, after_ms, http.state.tenant)
         self._images.offered.check(request, PARAMS)
         return request

@@ -133,17 +133,10 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     urls = ImageUrls(store, root_of(settings), key, limits.url_lifetime_s)
     client = RequestClient(settings, producer)
     pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end, producer.send)
+    uploads, fetching = Uploads(store, limits.max_uploads), Connections(timeout_s=limits.client_timeout_s)
     images = ImagesApi(
-        pipeline,
-        urls,
-        Uploads(store, limits.max_uploads),
-        catalog,
-        settings.requests,
-        limits,
-        key,
-        now_ms,
-        Connections(timeout_s=limits.client_timeout_s),
-    )
+        pipeline, urls, uploads, catalog, settings.requests, limits, key, now_ms, fetching, expected
+    )  # fmt: skip
     streams = StreamUrls(key, limits.url_lifetime_s)
     hooks, internal = OpenWebhooks(limits.webhooks.max_open), frozenset(map(origin_of, limits.webhooks.internal))
     asked = WebhookRequests(hooks, internal, now_ms)

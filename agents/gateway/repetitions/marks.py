@@ -84,13 +84,14 @@ class Repetitions:
     def join(self, repetition: Repetition, now_ms: int) -> str | None:
         """Join the oldest request that no repetition of this count has joined; return its id, None if there is none.
 
-        Requests that were rejected with a time to retry are not joined.
+        Requests that were rejected with a time to retry, or cancelled (`gateway.on_hang_up`), are not joined.
         """
         with self._lock:
             marked = sorted(self._marked.get(repetition.mark, {}).values(), key=lambda each: each.at_ms)
             for each in marked:
                 is_joined = repetition.tries in each.joined or now_ms - each.at_ms > self._window_ms
-                if not is_joined and not _may_be_retried(self._jobs.result_of(each.request_id)):
+                result = self._jobs.result_of(each.request_id)
+                if not is_joined and not _may_be_retried(result) and not _was_left(result):
                     each.joined.add(repetition.tries)
                     return each.request_id
         return None
@@ -111,3 +112,7 @@ class Repetitions:
 def _may_be_retried(result: Result | None) -> bool:
     """Whether a request was rejected with a time to retry."""
     return result is not None and result.status is Status.REJECTED and result.retry_after_ms is not None
+
+
+def _was_left(result: Result | None) -> bool:
+    return result is not None and result.status is Status.CANCELLED

@@ -6,7 +6,7 @@ reading; one that hangs up ends its stream at once.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -37,18 +37,27 @@ def event(name: str, data: str, event_id: str = "") -> bytes:
 class EventStream(Response):
     """An answer of events, which ends with them, or with what `refused` makes of a refusal."""
 
-    def __init__(self, first: bytes, events: Events, refused: Callable[[Refusal], bytes]) -> None:
-        """`first`: what was taken from `events` before the answer began."""
+    def __init__(
+        self,
+        first: bytes,
+        events: Events,
+        refused: Callable[[Refusal], bytes],
+        on_left: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`first`: what was taken from `events` before the answer began. `on_left`: called if the client hangs up."""
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
         self._first = first
         self._events = events
         self._refused = refused
+        self._on_left = on_left
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events, until they end or the client has hung up."""
         if not await while_there(lambda leaving: self._send(scope, send, leaving), receive, self._events):
             metrics.GATEWAY_LEFT.labels("hung-up").inc()
+            if self._on_left is not None:
+                await self._on_left()
 
     async def _send(self, scope: Scope, send: Send, leaving: "asyncio.Task[None]") -> bool:
         """Return whether all was sent; False: the client has left."""

@@ -107,6 +107,14 @@ class ExpectedTimes:
                 self._last_ms = now_ms
             return self._last.get(request_id)
 
+    def serving(self, variant: str) -> tuple[int, float]:
+        """Return how many workers take new jobs of a variant, and its run time as a multiple of the profiled one."""
+        with self._lock:
+            if (plan := self._plans.plan) is not None:
+                self._fleet.obey(plan)
+            fleet = _Fleet(self._fleet, self._clock_ms())
+            return fleet.serving_of(variant), fleet.slowness(variant)
+
     def waits_in_vain(self, request_id: str) -> str:
         """Say what a request waits for that no worker serves; "" if a worker serves it, or this is not known."""
         plan, now_ms = self._plans.plan, self._clock_ms()

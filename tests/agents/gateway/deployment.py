@@ -128,7 +128,7 @@ class Deployment:
         uploads = Uploads(self.store, limits.max_uploads)
         images = ImagesApi(
             self.pipeline, urls, uploads, catalog or offered(), requests, limits, KEY, lambda: self.now_ms,
-            connections or Connections(),
+            connections or Connections(), expected,
         )  # fmt: skip
         streams = StreamUrls(KEY, limits.url_lifetime_s)
         self.hooks, self.internal = OpenWebhooks(limits.webhooks.max_open), frozenset(limits.webhooks.internal)

@@ -10,6 +10,7 @@ from agents.gateway.app import routes_of
 from agents.gateway.openai_images import TAKEN
 from agents.gateway.openapi import PATH, document, edit_body, images_body, prediction_body
 from agents.gateway.predictions import INPUT, WEBHOOK_FIELDS
+from agents.gateway.sizes import ASPECT
 from schemas.vocabulary import ALIASES
 from tests.agents.gateway.deployment import Deployment
 from tests.agents.gateway.test_app import HEART, got, posted
@@ -30,10 +31,10 @@ def test_it_lists_every_route_of_the_gateway_and_no_other() -> None:
 
 
 def test_it_lists_every_parameter_that_a_body_may_have_and_no_other() -> None:
-    assert images_body()["properties"].keys() == set(TAKEN)
-    assert edit_body()["properties"].keys() == set(TAKEN)
+    assert images_body()["properties"].keys() == {*TAKEN, ASPECT}
+    assert edit_body()["properties"].keys() == {*TAKEN, ASPECT}
     assert prediction_body()["properties"].keys() == {"input", "model", "version", "stream", *WEBHOOK_FIELDS}
-    assert prediction_body()["properties"]["input"]["properties"].keys() == {*INPUT, *ALIASES}
+    assert prediction_body()["properties"]["input"]["properties"].keys() == {*INPUT, *ALIASES, ASPECT}
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,14 @@ def test_a_repetition_with_another_body_is_another_request() -> None:
     assert id_of(tried(deployment, 1, {"prompt": "a blue heart"})) != first
 
 
+def test_a_repetition_of_what_was_cancelled_as_its_client_hung_up_is_a_new_request() -> None:
+    deployment = Deployment()
+    deployment.ends(status=Status.CANCELLED, code="cancelled", reason="its client hung up")
+    assert tried(deployment).status_code == 409
+    deployment.ends()
+    assert id_of(tried(deployment, 1)) == ids(deployment)[1]
+
+
 def test_who_was_refused_for_now_asks_anew() -> None:
     deployment = Deployment()
     deployment.ends(status=Status.REJECTED, code="overloaded", reason="busy", retry_after_ms=10)

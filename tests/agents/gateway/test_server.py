@@ -12,6 +12,9 @@ import pytest
 from prometheus_client import REGISTRY
 
 from agents.gateway.server import Gateway
+from schemas.messages import Outcome, Status
+from schemas.topics import OUTCOMES
+from streams.codec.avro import decode
 from streams.settings import Gateway as Limits
 from streams.settings import InvalidSettings, load
 from tests.agents.gateway.deployment import Deployment, ended, event, tell
@@ -138,6 +141,7 @@ def test_a_client_that_hangs_up_leaves_its_request_to_the_pipeline() -> None:
 
 
 STREAM = b'{"prompt": "a red heart", "stream": true}'
+CANCELS = Limits(port=0, on_hang_up="cancel")
 STREAMED = HEAD + b"content-length: %d\r\n\r\n%b" % (len(STREAM), STREAM)
 
 
@@ -152,6 +156,53 @@ def test_a_client_that_hangs_up_amid_its_stream_leaves_nothing_behind() -> None:
             assert b"text/event-stream" in client.recv(65536)
         until(lambda: left("hung-up") > before)
         until(lambda: not jobs._feeds)
+
+
+@pytest.mark.parametrize("sent", [WHOLE, STREAMED], ids=["answer", "stream"])
+def test_what_a_client_hangs_up_on_is_cancelled_where_a_setting_says_so(sent: bytes) -> None:
+    with serving(CANCELS) as running:
+        jobs, deployment = running.deployment.jobs, running.deployment
+        with running.connect() as client:
+            client.sendall(sent)
+            until(lambda: bool(jobs._feeds))
+            if sent is STREAMED:
+                tell(jobs, event(deployment.asked().request_id, "started"))
+                assert b"text/event-stream" in client.recv(65536)
+        until(lambda: bool(deployment.written(OUTCOMES)))
+        outcome = decode(deployment.written(OUTCOMES)[0].value or b"", Outcome)
+    assert (outcome.request_id, outcome.status) == (deployment.asked().request_id, Status.CANCELLED)
+    assert outcome.reason == "its client hung up (gateway.on_hang_up)"
+
+
+def stating(header: bytes) -> bytes:
+    return WHOLE.replace(b"\r\n\r\n", b"\r\n%b\r\n\r\n" % header, 1)
+
+
+def test_what_may_be_asked_for_again_by_its_key_goes_on() -> None:
+    before = left("hung-up")
+    with serving(CANCELS) as running:
+        with running.connect() as client:
+            client.sendall(stating(b"idempotency-key: mine"))
+            until(lambda: bool(running.deployment.jobs._feeds))
+        until(lambda: left("hung-up") > before)
+        until(lambda: not running.deployment.jobs._feeds)
+        assert running.deployment.written(OUTCOMES) == []
+
+
+def test_what_a_repetition_waits_for_is_cancelled_once_it_hangs_up_too() -> None:
+    before = left("hung-up")
+    with serving(CANCELS) as running:
+        jobs, deployment = running.deployment.jobs, running.deployment
+        with running.connect() as again:
+            with running.connect() as client:
+                client.sendall(WHOLE)
+                until(lambda: bool(jobs._feeds))
+                again.sendall(stating(b"x-stainless-retry-count: 1"))
+                until(lambda: list(map(len, jobs._feeds.values())) == [2])
+            until(lambda: left("hung-up") > before)
+            until(lambda: list(map(len, jobs._feeds.values())) == [1])
+            assert deployment.written(OUTCOMES) == []
+        until(lambda: bool(deployment.written(OUTCOMES)))
 
 
 def test_a_stream_that_is_read_to_its_end_counts_as_no_hang_up() -> None:
