@@ -63,12 +63,12 @@ def seed_over(request_id: str) -> int:
 
 
 def test_a_job_begins_with_its_draft_at_its_step_and_says_so() -> None:
-    studio, before = Studio(), counted("painted", begun_on="draft")
+    studio, before = Studio(), counted("generated_jobs", started_from="draft")
     (said,) = studio.generated(studio.job("r-1", studio.draft(100)))
     assert studio.pixels(said) == [(seed_over("r-1"), 103, 0)]
     assert said.refine_from_step == 3
     assert (said.made.begins_with, said.made.from_step, said.made.seed) == ("draft", 3, seed_of("r-1"))
-    assert counted("painted", begun_on="draft") == before + 1
+    assert counted("generated_jobs", started_from="draft") == before + 1
     (note,) = studio.notes
     assert json.loads(read(note, Event).detail)["paint_over_step"] == 3
 
