@@ -84,7 +84,9 @@ class ImagesApi:
 
     async def edit(self, http: Request) -> Response:
         """POST /v1/images/edits: an image, and a mask, are stored for the tenant before the request that names them."""
-        form, asked = await self.uploaded(http, self._edit_of)
+        form, asked = await self.uploaded(
+            http, lambda form, uris, http: self._asked({**form.fields, **uris}, http, EDIT)
+        )
         return await self._answered(asked, form.digest, http)
 
     async def uploaded(self, http: Request, read: Callable[[Form, Mapping[str, str], Request], T]) -> tuple[Form, T]:
@@ -106,9 +108,9 @@ class ImagesApi:
         """POST /v1/files: store an image for inputs of predictions, as Replicate's clients do before they name it."""
         with self._uploads.one_of_few():
             form = await form_of(http)
-            (metadata,) = form.files.pop("metadata", [str(form.fields.pop("metadata", "{}")).encode()])
             content = form.files.pop("content", [])
-            if len(content) != 1 or form.files or form.fields:
+            metadata = form.files.pop("metadata", [str(form.fields.pop("metadata", "{}")).encode()])
+            if len(content) != 1 or len(metadata) != 1 or form.files or form.fields:
                 names = ", ".join([*form.files, *form.fields]) or f"{len(content)} files"
                 raise Refusal(INVALID, f"a form must have one file, content, and may have metadata: got {names:.80}")
             stored = await self._uploads.one(content[0], "content", http.state.tenant)
@@ -117,16 +119,13 @@ class ImagesApi:
         shown = {
             "id": address.rpartition("/")[2], "name": f"{digest[:16]}.{stored.extension}",
             "content_type": EXTENSIONS[stored.extension], "size": len(content[0]), "etag": digest,
-            "checksums": {"sha256": digest}, "metadata": _metadata(metadata), "created_at": moment(1000 * now_s),
+            "checksums": {"sha256": digest}, "metadata": _metadata(metadata[0]), "created_at": moment(1000 * now_s),
             "expires_at": moment(1000 * (now_s + self._urls.lifetime_s)), "urls": {"get": address},
         }  # fmt: skip
         return JSONResponse(shown, 201)
 
-    def _edit_of(self, form: Form, uris: Mapping[str, str], http: Request) -> ImagesRequest:
-        """Return what a form asks for. Raises Refusal for what its fields, or the catalog, have against it."""
-        return self._asked({**form.fields, **uris}, http, EDIT)
-
     def _asked(self, body: Mapping[str, Any], http: Request, events: str) -> ImagesRequest:
+        """Return what a body asks for. Raises Refusal for what its fields, or the catalog, have against it."""
         now_ms, model = self._clock_ms(), self.offered.own(body.get("model", PLAN_CHOOSES))
         sized = self.sizes.placed(self.sizes.of_ratio({**body, "model": model}, str(model)), str(model))
         asked = parse(sized.body, self._limits, now_ms, self._until(now_ms), http.state.tenant, events)

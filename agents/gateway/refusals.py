@@ -19,10 +19,7 @@ LIMIT_TYPE: Final = "rate_limit_error"
 SERVER_TYPE: Final = "server_error"
 
 
-UPLOADED: Final = dict.fromkeys(
-    ("image", "mask", "control", "control_images"),
-    "; a data URI and an https address are taken as well, and so is what POST /v1/files answers",
-)
+OTHER_WAYS: Final = "; a data URI and an https address are taken as well, and so is what POST /v1/files answers"
 
 
 class Kind(NamedTuple):
@@ -130,5 +127,5 @@ def refusal_of_error(error: InvalidRequest, params: Mapping[str, str], request_i
     such request exists. Advice for the command line is replaced by advice for HTTP.
     """
     fault = error.fault.removesuffix(f" (request {request_id})")
-    way = UPLOADED.get(error.field, "") if error.command else ""
+    way = OTHER_WAYS if error.command else ""
     return Refusal(INVALID, f"{fault}{way}", param=params.get(error.field, error.field) or None)

@@ -155,6 +155,19 @@ try:
     failed = "made"
 except ReplicateError as error:
     failed = [error.status, error.title, "pochade/NAME" in error.detail]
+import base64, io
+def outline():
+    file = io.BytesIO(base64.b64decode("PICTURE"))
+    file.name = "a.png"
+    return file
+worded = client.predictions.create(version="heavy", input={"prompt": "a sun", "num_outputs": 2, "image": outline(),
+                                                           "aspect_ratio": "3:2", "priority": "interactive"})
+worded.wait()
+inline = client.predictions.create(version="heavy", input={"prompt": "a sun", "image": outline()},
+                                   file_encoding_strategy="base64")
+inline.wait()
+again = client.predictions.create(version="heavy", input={"prompt": "a sun", "image": begun.output[0]})
+again.wait()
 model = client.models.get("pochade/auto")
 model = [model.owner, model.name, model.name in [each.name for each in client.models.list()]]
 hooked = client.predictions.create(version="auto", input={"prompt": "a red house"}, webhook=sys.argv[3],
@@ -167,6 +180,7 @@ print(json.dumps({
     "first": first, "status": begun.status, "output": begun.output, "run": [str(each) for each in output],
     "waited": waited.status, "cancelled": cancelled.status, "refused": refused, "failed": failed,
     "listed": [each.id for each in client.predictions.list()], "id": begun.id,
+    "worded": worded.input, "outputs_of": [len(each.output or []) for each in (worded, inline, again)],
     "got": client.predictions.get(begun.id).status, "took": begun.metrics["predict_time"],
 }))
 """
@@ -326,12 +340,14 @@ def test_openais_client_generates_and_reads_refusals(where: Where) -> None:
 
 
 def test_replicates_client_creates_waits_lists_cancels_and_verifies_webhooks(where: Where, receiver: Receiver) -> None:
-    told = said("replicate", REPLICATE, where, receiver.origin)
+    told = said("replicate", REPLICATE.replace("PICTURE", png()), where, receiver.origin)
     poll_until(lambda: told["hooked"] in [json.loads(body)["id"] for _, body in receiver.taken], "its webhook")
     ((headers, body),) = [taken for taken in receiver.taken if json.loads(taken[1])["id"] == told["hooked"]]
     signed = {name.lower(): value for name, value in headers.items()}
     verified = said("replicate", VERIFIES, where, json.dumps([signed, body.decode(), told["secret"]]))
     assert verified == {"altered": "refused"}
+    assert told["outputs_of"] == [2, 1, 1]
+    assert (told["worded"]["n"], told["worded"]["tier"]) == (2, "interactive")
     assert told["first"] in ("starting", "processing")
     assert (told["status"], told["got"], told["waited"]) == ("succeeded", "succeeded", "succeeded")
     assert len(told["output"]) == 2

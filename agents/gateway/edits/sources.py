@@ -5,20 +5,17 @@ data:image/png;base64,...         within gateway.max_body_bytes
 https://HOST/...                  of a public host, checked as a webhook's is; no redirects, at most MAX_BYTES
 """
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
-
-import httpcore
 
 from agents.gateway.edits.uploads import Uploads, uri_before
 from agents.gateway.image_urls import PATH, ImageUrls
 from agents.gateway.refusals import INVALID, Refusal
-from agents.gateway.webhooks.addresses import WrongAddress, target_of
-from agents.gateway.webhooks.posting import CONNECTION_ERRORS, Connections, words
+from agents.gateway.webhooks.posting import Answer, Connections, NotDelivered
 from planner.serving.admission.inputs import input_name
 from streams.store.input_images import MAX_BYTES
 
@@ -83,27 +80,13 @@ class Sources:
 
     async def _fetched(self, url: str, name: str) -> bytes:
         try:
-            target = target_of(url)
-            async with (
-                asyncio.timeout(self._connections.timeout_s),
-                self._connections.opened("GET", target, HEADERS) as answer,
-            ):
-                if answer.status != 200:
-                    raise Refusal(INVALID, f"{name}: {target.origin} answered {answer.status}, not 200", param=name)
-                return await _limited(answer, name)
-        except WrongAddress as error:
+            return await self._connections.call("GET", url, HEADERS, None, partial(_limited, name))
+        except NotDelivered as error:
             rule = f"{name} must be a data URI, or https://HOST/PATH of a host that is public"
             raise Refusal(INVALID, f"{rule}: {error}", param=name) from None
-        except TimeoutError:
-            limit_s = self._connections.timeout_s
-            raise Refusal(
-                INVALID, f"{name}: {target.origin} did not send it within {limit_s:g} s", param=name
-            ) from None
-        except CONNECTION_ERRORS as error:
-            raise Refusal(INVALID, f"{name}: {target.origin} cannot be reached: {words(error)}", param=name) from None
 
 
-async def _limited(answer: httpcore.Response, name: str) -> bytes:
+async def _limited(name: str, answer: Answer) -> bytes:
     data = b""
     async for part in answer.aiter_stream():
         data += part

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpcore
 
@@ -15,10 +15,8 @@ from agents.gateway.webhooks.addresses import Target, WrongAddress, check_addres
 
 GONE: Final = 410  # a receiver's answer that it wants no more (Standard Webhooks)
 
-CONNECTION_ERRORS: Final = (
-    httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError,
-)  # fmt: skip
-
+T = TypeVar("T")
+Answer = httpcore.Response
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 Check = Callable[[str], None]
 
@@ -82,24 +80,51 @@ class Connections:
         network: httpcore.AsyncNetworkBackend | None = None,
     ) -> None:
         """`internal`: origins that are allowed at any address. `network`: connects to addresses."""
-        self.internal = internal
-        self.timeout_s = timeout_s
+        self._internal = internal
+        self._timeout_s = timeout_s
         self._resolve = resolve
         self._network = network or httpcore.AnyIOBackend()
 
+    async def call(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        read: Callable[[Answer], Awaitable[T]],
+    ) -> T:
+        """Call an address; return what `read` makes of the answer with a status of 2xx.
+
+        Raises:
+            NotDelivered: another answer or none, or nothing may be sent there.
+        """
+        try:
+            target = target_of(url, self._internal)
+            async with asyncio.timeout(self._timeout_s), self._opened(method, target, headers, body) as answer:
+                if 300 <= answer.status < 400:
+                    raise NotDelivered(f"{target.origin} answered {answer.status}: redirects are not followed")
+                if not 200 <= answer.status < 300:
+                    raise NotDelivered(f"{target.origin} answered {answer.status}", is_final=answer.status == GONE)
+                return await read(answer)
+        except WrongAddress as error:
+            raise NotDelivered(str(error), is_final=True) from error
+        except TimeoutError:
+            raise NotDelivered(f"{target.origin} did not answer within {self._timeout_s:g} s") from None
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+            raise NotDelivered(f"{target.origin} cannot be reached: {_words(error)}") from error
+
     @contextlib.asynccontextmanager
-    async def opened(
-        self, method: str, target: Target, headers: Mapping[str, str], body: bytes | None = None
-    ) -> AsyncIterator[httpcore.Response]:
-        """Open the answer of a call. Raises WrongAddress, or one of CONNECTION_ERRORS."""
-        check = _allow if target.origin in self.internal else check_address
+    async def _opened(
+        self, method: str, target: Target, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncIterator[Answer]:
+        check = _allow if target.origin in self._internal else check_address
         backend = CheckedBackend(self._resolve, check, self._network)
         where = httpcore.URL(
             scheme=target.scheme.encode(), host=target.host.encode(), port=target.port, target=target.path.encode()
         )
         length = {} if body is None else {"content-length": str(len(body))}
         named: list[tuple[bytes | str, bytes | str]] = [*headers.items(), ("host", target.authority), *length.items()]
-        limits: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self.timeout_s)}
+        limits: dict[str, Any] = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), self._timeout_s)}
         pool = httpcore.AsyncConnectionPool(network_backend=backend)
         async with pool, pool.stream(method, where, headers=named, content=body, extensions=limits) as answer:
             yield answer
@@ -117,29 +142,16 @@ class Poster:
         Raises:
             NotDelivered: another answer or none, or webhooks may not be sent there.
         """
-        try:
-            target = target_of(url, self._connections.internal)
-            async with (
-                asyncio.timeout(self._connections.timeout_s),
-                self._connections.opened("POST", target, headers, body) as answer,
-            ):
-                status = answer.status
-        except WrongAddress as error:
-            raise NotDelivered(str(error), is_final=True) from error
-        except TimeoutError:
-            raise NotDelivered(f"{target.origin} did not answer within {self._connections.timeout_s:g} s") from None
-        except CONNECTION_ERRORS as error:
-            raise NotDelivered(f"{target.origin} cannot be reached: {words(error)}") from error
-        if 300 <= status < 400:
-            raise NotDelivered(f"{target.origin} answered {status}: redirects are not followed")
-        if not 200 <= status < 300:
-            raise NotDelivered(f"{target.origin} answered {status}", is_final=status == GONE)
+        await self._connections.call("POST", url, headers, body, _unread)
+
+
+async def _unread(_answer: Answer) -> None:
+    """The status says all."""
 
 
 def _allow(_address: str) -> None:
     """An operator has named this origin."""
 
 
-def words(error: Exception) -> str:
-    """Say in short why a connection failed."""
+def _words(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__

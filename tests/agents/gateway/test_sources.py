@@ -101,7 +101,7 @@ def test_an_https_image_is_fetched_from_the_address_that_was_checked() -> None:
     [
         (image_of(), b"200 OK", ("127.0.0.1",), "which is no public address"),
         (image_of(), b"200 OK", (PUBLIC, "10.0.0.1"), "which is no public address"),
-        (b"", b"302 Found", (), "answered 302, not 200"),
+        (b"", b"302 Found", (), "answered 302: redirects are not followed"),
         (b"<svg/>", b"200 OK", (), "no image of a known format"),
         (b"a" * (MAX_BYTES + 1), b"200 OK", (), f"at most {MAX_BYTES} bytes"),
     ],
