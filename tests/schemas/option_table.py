@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from schemas.option_fields import Declared
 from schemas.vocabulary import DECLARED, SCHEMAS
+from schemas.wire_names import FIELDS
 
 DOCUMENT: Final = pathlib.Path(__file__).parents[2] / "schemas" / "OPTIONS.md"
 HEAD: Final = """# The options of a request
@@ -17,6 +18,13 @@ forms and in files of `pochade submit`; beside the option itself it is refused. 
 | option | aliases | values | default | needs `honours` | what it says |
 |---|---|---|---|---|---|
 """
+OF_RESULTS: Final = ("generate_ms", "refine_from_step")  # of a result, and of the stages of its path
+RESULTS: Final = """
+In results a few fields have an older name beside the documented one, in JSON, and alone in Avro:
+
+| documented | older |
+|---|---|
+"""
 FORMS: Final = """
 | alias with a form | what it says |
 |---|---|
@@ -27,7 +35,8 @@ KINDS: Final[dict[Any, str]] = {int: "integer", float: "number"}
 def document() -> str:
     """Return the document."""
     forms = (f"| `{alias}` | {schema['description']} |\n" for alias, schema in SCHEMAS.items())
-    return HEAD + "".join(map(_row, DECLARED.items())) + FORMS + "".join(forms)
+    results = (f"| `{name}` | `{wire}` |\n" for name, wire in FIELDS.items() if name in OF_RESULTS)
+    return HEAD + "".join(map(_row, DECLARED.items())) + FORMS + "".join(forms) + RESULTS + "".join(results)
 
 
 def _row(named: tuple[str, Declared]) -> str:
