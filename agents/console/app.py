@@ -106,7 +106,7 @@ class Console:
     def _context(self, query: Mapping[str, str]) -> Context:
         return Context(
             view=self._view, now_ms=self._clock_ms(), silent_ms=self._settings.planner.worker_timeout_ms, query=query,
-            address=self._images.address,
+            address=self._images.address, is_clear=self._settings.console.prompts == "clear",
         )  # fmt: skip
 
     def page(
@@ -144,6 +144,7 @@ class Console:
         if name in ("requests", "gallery"):
             return {
                 "query": http.query_params, "levels": list(self._view.catalog.served), "statuses": requests.STATUSES,
+                "lasts": list(requests.LAST_MS),
                 "kinds": ("first", "refined", "again", "reused"), "is_first": "before" not in http.query_params,
             }  # fmt: skip
         if name == "plan":

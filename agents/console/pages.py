@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import jinja2
+from markupsafe import Markup, escape
 
 from planner.serving.decisions import scores_in_words
 from streams.clock import utc
@@ -86,6 +87,12 @@ def cited(text: str, what: str, *, is_clear: bool) -> str:
     return visible(text) if is_clear or what not in CITING else WITHHELD
 
 
+def with_commands(text: str) -> Markup:
+    """Return a text as HTML, with what stands in backticks as code."""
+    parts = [escape(part) for part in visible(text).split("`")]
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 class Pages:
     """Renders templates of this package."""
 
@@ -95,7 +102,7 @@ class Pages:
         self._filters: dict[str, Callable[..., Any]] = {
             "ago": ago, "duration": duration, "moment": moment, "date": date, "share": share, "number": number,
             "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
-            "cited": functools.partial(cited, is_clear=is_clear), "visible": visible,
+            "cited": functools.partial(cited, is_clear=is_clear), "visible": visible, "commands": with_commands,
             "score": lambda value: scores_in_words(value, digits=3)[0],
         }  # fmt: skip
         self._template = functools.cache(self._load_template)

@@ -135,8 +135,8 @@ def _ask(walk: Walk, page: Page, prompt: str) -> None:
     page.wait_for_url("**/requests/*said=*")
 
 
-def _cancelled(walk: Walk, page: Page, kept: str) -> dict[str, str]:
-    """Cancel a request that waits, then one that has ended: what the console answers."""
+def _cancelled(walk: Walk, page: Page, kept: str) -> dict[str, Any]:
+    """Cancel a request that waits: what the console answers, and how many buttons cancel it once it has ended."""
     for tries in range(60):
         _ask(walk, page, f"two green fish and {tries} purple moons")
         until(page, HAS_DRAFT)
@@ -147,9 +147,7 @@ def _cancelled(walk: Walk, page: Page, kept: str) -> dict[str, str]:
     page.locator("p.said").wait_for()
     first = page.locator("p.said").inner_text()
     page.locator(".status.cancelled").first.wait_for()
-    page.get_by_role("button", name="Cancel").click()
-    until(page, "document.querySelector('p.said')?.innerText.includes('nothing')")
-    return {"waiting": first, "ended": page.locator("p.said").inner_text()}
+    return {"waiting": first, "ended": page.locator("#cancel:visible").count()}
 
 
 def orders(walk: Walk) -> Any:

@@ -15,3 +15,4 @@ class Context:
     silent_ms: int  # a worker without a heartbeat for longer is silent
     query: Mapping[str, str]
     address: Callable[[str], str]  # URI of a stored image -> its address here
+    is_clear: bool  # prompts are shown, and may be searched

@@ -3,11 +3,13 @@
 import contextlib
 import json
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from agents.console.pages import cited, hashed
 from agents.console.screens.context import Context
 from agents.console.screens.timeline import bars_of
 from agents.console.view.requests import MAX_PROMPT, NEWEST, TrackedRequest
@@ -15,7 +17,7 @@ from planner.catalog.option_limits import OPTIONS
 from planner.catalog.options import PLAIN
 from planner.serving.again import NotAgain, again
 from planner.serving.decisions import scores_in_words
-from schemas.errors import InvalidRecord
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.ids import seed_of
 from schemas.messages import PromisedQuality, Result, Status
 from streams.codec.requests import stated
@@ -24,22 +26,27 @@ from streams.settings import Gateway
 
 PAGE: Final = 100
 GALLERY: Final = 30
-STATUSES: Final = ("open", *(str(status) for status in Status))
-FILTERS: Final = ("status", "level", "tenant", "id", "escalated")
+QUOTED: Final = ("prompt", "negative_prompt")  # fields with words of the client
+STATUSES: Final = (  # of the filter, with its words
+    ("open", "open"), ("ours", "errors of ours"), ("clients", "clients' own errors"),
+    *((str(status), str(status).lower()) for status in Status),
+)  # fmt: skip
+LAST_MS: Final = {"5 min": 300_000, "15 min": 900_000, "1 h": 3_600_000, "6 h": 21_600_000}
+FILTERS: Final = ("status", "level", "tenant", "id", "escalated", "prompt", "last", "since", "until")
 
 
 def values(context: Context) -> dict[str, Any]:
     """Return what the template of the list shows."""
     query = {name: context.query.get(name, "").strip() for name in FILTERS}
     before = cursor_of(context.query.get("before", ""))
-    found, has_more = context.view.requests.page(PAGE, before, wanted_by(query))
+    found, has_more = context.view.requests.page(PAGE, before, wanted_by(query, context))
     kept = {name: value for name, value in query.items() if value}
     following = urlencode({**kept, "before": cursor_text(found[-1])}) if has_more else ""
     return {
         "found": found, "query": query, "next": f"/requests?{following}" if following else "",
         "is_first": before == NEWEST, "levels": list(context.view.catalog.served), "statuses": STATUSES,
-        "remembered": len(context.view.requests), "open": context.view.requests.open, "address": context.address,
-        "href": href,
+        "remembered": len(context.view.requests), "open": context.view.requests.open, "href": href,
+        "thumbnails": {each.request_id: _thumbnail(each, context) for each in found},
     }  # fmt: skip
 
 
@@ -48,12 +55,28 @@ def href(request_id: str) -> str:
     return f"/requests/{quote(request_id, safe='')}"
 
 
-def wanted_by(query: dict[str, str]) -> Callable[[TrackedRequest], bool]:
-    """Return whether a request fits the filters of a query."""
+def _thumbnail(tracked: TrackedRequest, context: Context) -> str:
+    """Return the address of a request's image; "" if it has none, or one that is flagged as unsafe."""
+    if tracked.result is None or not tracked.result.image_uri:
+        return ""
+    *_, last = ("", *images_of(tracked, context))
+    return last.address if isinstance(last, Shown) and not last.is_flagged else ""
+
+
+def wanted_by(query: Mapping[str, str], context: Context) -> Callable[[TrackedRequest], bool]:
+    """Return whether a request fits the filters of a query. Raises PochadeError for what is no time."""
+    since_ms, until_ms = _moment(query, "since", 0), _moment(query, "until", 2**62)
+    if query.get("last") in LAST_MS:
+        since_ms = max(since_ms, context.now_ms - LAST_MS[query["last"]])
+    words = query.get("prompt", "").lower().split() if context.is_clear else []
 
     def wanted(tracked: TrackedRequest) -> bool:
         status, result = query.get("status", ""), tracked.result
-        if status and status != ("open" if result is None else str(result.status)):
+        if not since_ms <= tracked.first_ms < until_ms:
+            return False
+        if status and status not in _kinds(tracked):
+            return False
+        if words and not all(word in tracked.prompt.lower() for word in words):
             return False
         if (level := query.get("level", "")) and tracked.level != level:
             return False
@@ -64,6 +87,46 @@ def wanted_by(query: dict[str, str]) -> Callable[[TrackedRequest], bool]:
         return query.get("id", "") in tracked.request_id
 
     return wanted
+
+
+def _kinds(tracked: TrackedRequest) -> set[str]:
+    """Return the words of STATUSES that a request fits."""
+    if tracked.result is None:
+        return {"open"}
+    status = tracked.result.status
+    if tracked.is_clients:
+        return {str(status), "clients"}
+    return {str(status)} | (set() if status in (Status.COMPLETED, Status.CANCELLED) else {"ours"})
+
+
+def _moment(query: Mapping[str, str], name: str, default: int) -> int:
+    """Return the time (epoch ms) of a query, which is UTC. Raises PochadeError."""
+    try:
+        text = query.get(name, "")
+        return round(1000 * datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) if text else default
+    except ValueError:
+        raise PochadeError(f"{name} must be a time in UTC, such as 2026-11-29T03:05: got {query[name]!r:.40}") from None
+
+
+def json_of(tracked: TrackedRequest, *, is_clear: bool) -> str:
+    """Return a request as a producer would write it, and its result; with digests of prompts unless `is_clear`."""
+    request, result = tracked.request, tracked.result
+    found: dict[str, Any] = {"request_id": tracked.request_id}
+    if request is not None:
+        found["request"] = stated(request)
+    if result is not None:
+        found["result"] = asdict(result) | {"path": json.loads(result.path)}
+    text = json.dumps(found, indent=2, ensure_ascii=False, default=str)
+    return text if is_clear else json.dumps(_hidden(found, result.code if result else ""), indent=2, default=str)
+
+
+def _hidden(value: Any, code: str) -> Any:
+    """Return JSON without the words that were sent. `code`: the result's, which says whether its reason cites some."""
+    if isinstance(value, dict):
+        kept = {name: _hidden(each, code) for name, each in value.items() if name not in (*QUOTED, "reason")}
+        kept |= {name: hashed(value[name]) for name in QUOTED if value.get(name)}
+        return kept | ({"reason": cited(value["reason"], code, is_clear=False)} if "reason" in value else {})
+    return [_hidden(each, code) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def cursor_text(tracked: TrackedRequest) -> str:
@@ -106,7 +169,7 @@ def one(context: Context, request_id: str) -> dict[str, Any] | None:
         "seen": tracked, "bars": bars_of(tracked, context.now_ms), "images": images_of(tracked, context),
         "why": why(tracked.result) if tracked.result else "",
         "made": made_in_words(made) if made else "", "not_again": not_again, "others": others,
-        "letters": letters, "href": href(request_id),
+        "letters": letters, "href": href(request_id), "json": json_of(tracked, is_clear=context.is_clear),
         "request_json": _options(tracked), "is_open": tracked.result is None, "promise": _promise(tracked.result),
     }  # fmt: skip
 

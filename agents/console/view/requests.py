@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from agents.gateway.streaming.notes import Note, noted
-from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest, Result
+from planner.serving.decisions import says_nothing_of_the_service
+from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest, Result, Status
 
 MAX_PROMPT: Final = 2000  # characters that are kept of one
 MAX_PLACES: Final = 24  # of one request; the oldest stay
@@ -56,6 +57,16 @@ class TrackedRequest:
             return str(self.result.status)
         last = next((note.kind for note in reversed(self.notes) if note.kind != EventKind.PREVIEW), "")
         return "running" if last == EventKind.STARTED else "waiting"
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether it ended for a fault of its own; a cancelled one did not."""
+        result = self.result
+        return (
+            result is not None
+            and result.status is not Status.CANCELLED
+            and says_nothing_of_the_service(result.status, result.code)
+        )
 
     @property
     def level(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.console.pages import MISSING
+from agents.console.pages import MISSING, date
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from agents.gateway.predictions import parse
@@ -255,6 +255,61 @@ def test_filters_choose_by_status_level_tenant_and_id() -> None:
     assert shown["status=COMPLETED"] == shown["level=heavy"] == shown["escalated=yes"] == {"r-heavy"}
 
 
+def ids_at(deployment: Deployment, query: str) -> set[str]:
+    """The requests that a list shows."""
+    return set(re.findall(r'href="/requests/([^"]+)"', deployment.page(f"/requests?{query}").text))
+
+
+def test_requests_are_found_by_words_of_their_prompt_where_prompts_are_shown() -> None:
+    for shown, found in (("clear", {"r-boat"}), ("hash", {"r-boat", "r-star"})):
+        deployment = Deployment(prompts=shown)
+        deployment.tell(a_request(request_id="r-boat", prompt="Two blue BOATS"), a_request(request_id="r-star"))
+        assert ids_at(deployment, "prompt=boats+two") == found
+
+
+def test_requests_are_found_by_their_time() -> None:
+    deployment = Deployment()
+    deployment.tell(a_request(request_id="r-old"), at_ms=NOW_MS - 3_600_001)
+    deployment.tell(a_request(request_id="r-new"))
+    minute = date(NOW_MS - 60_000)[:16]
+    assert ids_at(deployment, "last=1+h") == ids_at(deployment, f"since={minute}") == {"r-new"}
+    assert ids_at(deployment, f"until={minute}") == {"r-old"}
+    refused = deployment.page("/requests?since=yesterday")
+    assert refused.status_code == 400
+    assert "since must be a time in UTC" in refused.text
+
+
+def test_errors_of_clients_are_listed_apart_from_ours() -> None:
+    deployment = Deployment()
+    for request_id, code in (("r-theirs", "invalid"), ("r-ours", "poison")):
+        failed = a_result(request_id=request_id, status=Status.FAILED)
+        deployment.tell(a_request(request_id=request_id), dataclasses.replace(failed, code=code))
+    deployment.tell(a_request(request_id="r-done"), a_result(a_step(), request_id="r-done"))
+    assert (ids_at(deployment, "status=ours"), ids_at(deployment, "status=clients")) == ({"r-ours"}, {"r-theirs"})
+    assert "failed by client" in text_of(deployment.page("/requests?status=clients").text)
+
+
+def test_a_request_shows_what_was_sent_and_its_result_as_json_with_prompts_as_digests() -> None:
+    for shown, is_clear in (("hash", False), ("clear", True)):
+        deployment = Deployment(prompts=shown)
+        options = GenerateOptions(steps=7, negative_prompt="no text")
+        deployment.tell(a_request(options=options, prompt="a red heart"), a_result(a_step()))
+        shown_json = html.unescape(deployment.page("/requests/r-1").text.partition('<pre tabindex="0">{')[2])
+        found = json.loads("{" + shown_json.partition("</pre>")[0])
+        assert found["request"]["steps"] == 7
+        assert found["result"]["path"][0]["level"] == "light"
+        assert (found["request"]["prompt"] == "a red heart") == is_clear
+        assert ("a red heart" in shown_json) == ("no text" in shown_json) == is_clear
+
+
+def test_the_list_has_thumbnails_and_a_request_its_image_at_full_size() -> None:
+    deployment = Deployment()
+    an_escalated(deployment)
+    (small,) = re.findall(r'<img src="([^"]+\?small)"', deployment.page("/requests").text)
+    full = re.findall(r'<a href="(/images/[^"]+)">[^<]*full size</a>', deployment.page("/requests/r-1").text)
+    assert small.removesuffix("?small") == full[-1]
+
+
 def test_the_gallery_tells_refined_images_from_first_ones() -> None:
     deployment = Deployment()
     an_escalated(deployment, "r-refined")
@@ -365,7 +420,8 @@ def test_a_request_is_shown_as_curl_only_where_prompts_are() -> None:
 def test_what_has_ended_is_not_cancelled() -> None:
     deployment = Deployment()
     an_escalated(deployment)
-    answer = deployment.form("/requests/r-1", "/requests/r-1/cancel")
+    assert 'id="cancel"' not in deployment.page("/requests/r-1").text
+    answer = deployment.form("/requests", "/requests/r-1/cancel")
     assert "nothing to cancel: it had ended as COMPLETED" in text_of(answer.text)
     assert not deployment.written(OUTCOMES)
 
