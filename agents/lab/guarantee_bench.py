@@ -20,7 +20,7 @@ from agents.lab.judged_drafts import STANDARD, Drafts
 from agents.learning.bounds import CANDIDATES, bounds_of
 from planner.catalog.guarantees import OVERALL
 
-TOGETHER = "bands"  # all bands of one split: they share delta
+TOGETHER = "together"  # all promises of one split: they share delta
 
 
 def run(
@@ -76,7 +76,7 @@ def _rows(
             "refused_share": results.count(None) / len(results), "true_kept_share": _rounded(truth),
             "kept_of_true": _rounded(kept / truth) if kept is not None and truth else None,
         })  # fmt: skip
-    together = list(zip(*(seen[alpha, band] for band in parts if band != OVERALL), strict=True))
+    together = list(zip(*(seen[alpha, band] for band in parts), strict=True))
     within = sum(all(result is None or result[0] for result in results) for results in together) / len(together)
     refused = sum(not any(results) for results in together) / len(together)
     return [*found, {"alpha": alpha, "band": TOGETHER, "within_share": within, "refused_share": refused}]

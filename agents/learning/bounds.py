@@ -99,7 +99,7 @@ def bounds_of(
 
     scores float [n] are the discriminator's confidences as it serves; None for the level's own bound, of all its
     images (`discriminator` is "" then, and `alphas` are not used). right bool [n], hardness float [n] in [0, 1], and
-    `bounds` of the bands, rising from 0 to 1, whose rows at one alpha hold together: they share delta. `standard` says
+    `bounds` of the bands, rising from 0 to 1. The rows at one alpha hold together: they share delta. `standard` says
     what right means, `date` is when they were judged, as 2026-11-29. The images must be drawn like those to be served,
     and have not been used to train or calibrate the discriminator. Each alpha is a statement of its own: one that a
     client chooses beforehand holds with confidence 1 - delta, one that is chosen by the table holds with less.
@@ -112,10 +112,9 @@ def bounds_of(
     if (scores is None) != (not discriminator):
         raise PochadeError(f"scores must come with a discriminator: got {discriminator!r}; name it, or leave both out")
     bands = np.clip(np.searchsorted(bounds, hardness, side="right") - 1, 0, len(bounds) - 2)
-    parts = [(OVERALL, np.ones(len(right), bool), delta)]
-    parts += [(band, bands == band, delta / (len(bounds) - 1)) for band in range(len(bounds) - 1)]
-    rows: list[Promise] = []
-    for band, mask, risk in parts:
+    parts = [(OVERALL, np.ones(len(right), bool)), *((band, bands == band) for band in range(len(bounds) - 1))]
+    rows, risk = list[Promise](), delta / len(parts)
+    for band, mask in parts:
         if scores is None:
             rows += _own(right[mask], band, risk)
         else:

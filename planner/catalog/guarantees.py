@@ -34,8 +34,8 @@ class Promise:
 class Guarantee:
     """All that is promised of a level's images as a discriminator keeps them.
 
-    Each row holds with confidence 1 - delta overall; the rows of all bands at one alpha hold together with it. There is
-    no row where the judged images showed no threshold.
+    The rows at one alpha, overall and of all bands, hold together with confidence 1 - delta. There is no row where the
+    judged images showed no threshold.
     """
 
     level: str

@@ -36,7 +36,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 )  # fmt: skip
 @click.option(
     "--delta", type=SHARE, default=0.05, show_default=True,
-    help="Chance that a promise is wrong: overall, and of all bands together.",
+    help="Chance that one of a split's promises is wrong: overall and of all bands together.",
 )  # fmt: skip
 @click.option(
     "--pool-seed",

@@ -27,7 +27,7 @@ def rows(report: dict[str, Any]) -> dict[tuple[float, str], dict[str, Any]]:
 
 def test_a_promise_is_broken_in_at_most_delta_of_the_splits_and_keeps_nearly_what_it_could() -> None:
     found = rows(run(a_pool(), seeds=range(40), n=8000, alphas=(0.2,), delta=0.05))
-    for band in ("overall", "0 to 0.5", "0.5 to 1", "bands"):
+    for band in ("overall", "0 to 0.5", "0.5 to 1", "together"):
         assert found[0.2, band]["within_share"] >= 0.9, band
     assert found[0.2, "overall"]["refused_share"] == 0
     assert found[0.2, "overall"]["kept_of_true"] > 0.7

@@ -141,7 +141,7 @@ def test_a_level_without_a_judge_has_the_exact_bound_of_all_its_images() -> None
     found = bounds_of("heavy", "", None, right, hardness, (0.0, 0.25, 1.0), standard="it is right", date="2026-11-29")
     check_guarantees([found], "it")
     exact = [stats.binomtest(w, n, alternative="less").proportion_ci(1 - d, method="exact").high
-             for w, n, d in ((100, 1000, 0.05), (25, 250, 0.025), (75, 750, 0.025))]  # fmt: skip
+             for w, n, d in ((100, 1000, 0.05 / 3), (25, 250, 0.05 / 3), (75, 750, 0.05 / 3))]  # fmt: skip
     assert [row.bound for row in found.rows] == pytest.approx(exact)
     assert [(row.band, row.n, row.kept_share) for row in found.rows] == [(OVERALL, 1000, 1), (0, 250, 1), (1, 750, 1)]
 

@@ -42,14 +42,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def training_table(notes: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> str:
-    """Seed, size, samples and time of each part that has a note; empty if none has."""
-    rows = []
+    """Seed, size, samples and time of each part that has a note, and how its runs went on; empty if none has."""
+    rows, histories = [], []
     for name in names:
         if note := notes.get(name):
             minutes = note["seconds"] / 60 if "seconds" in note else note.get("minutes")
             spent = "" if minutes is None else f"{_cell(round(minutes, 1))} min on a {note.get('device', 'cpu')}"
             rows.append([name, *(_cell(note.get(key, "")) for key in ("seed", "parameters", "samples")), spent])
-    return table(["part", "seed", "parameters", "samples", "time"], rows) if rows else ""
+            histories += [f"\n`{name}`: {note['history']}."] if "history" in note else []
+    return "\n".join([table(["part", "seed", "parameters", "samples", "time"], rows), *histories]) if rows else ""
 
 
 def figures_of(note: Mapping[str, Any]) -> dict[str, Any]:

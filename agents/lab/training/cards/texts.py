@@ -13,7 +13,7 @@ DATA: Final = f"""Trained from scratch on images that `agents/lab/world/renderer
 {len(COLOURS)} colours (the frequencies of both fall with rank), {", ".join(SIZES)} or of usual size,
 {len(BACKGROUNDS)} named backgrounds, colours ruled out ("that is not red") and shapes that must not be seen
 ("without any moons"); plus sentences of everyday prompt words.
-No foreign image, text or weight was used. One run with one seed."""
+No foreign image, text or weight was used. One seed."""
 
 _PROMPT: Final = "a red heart above a golden star at night"
 
