@@ -105,6 +105,7 @@ def test_an_https_image_is_fetched_from_the_address_that_was_checked() -> None:
         (b"<svg/>", b"200 OK", (), "no image of a known format"),
         (b"a" * (MAX_BYTES + 1), b"200 OK", (), f"at most {MAX_BYTES} bytes"),
     ],
+    ids=["loopback", "one of two private", "redirect", "no image", "too large"],
 )
 def test_what_may_not_be_fetched_or_is_no_image_is_refused_and_nothing_is_written(
     content: bytes, status: bytes, addresses: tuple[str, ...], said: str
@@ -139,6 +140,7 @@ def test_a_data_uri_that_is_none_is_refused(wrong: str) -> None:
         ({"content": ("a.png", image_of())}, {"colour": "red"}),
         ({"content": ("a.png", image_of())}, {"metadata": "{"}),
     ],
+    ids=["another field", "no image", "unknown", "no JSON"],
 )  # fmt: skip
 def test_a_file_that_is_no_image_or_comes_with_what_is_not_known_is_refused(
     files: dict[str, Any], data: dict[str, str]
