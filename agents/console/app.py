@@ -21,7 +21,7 @@ from agents.console.images import PATH as IMAGES_PATH
 from agents.console.images import SealedImages
 from agents.console.live import Live, Parts
 from agents.console.pages import Pages
-from agents.console.screens import checks, fleet, letters, now, plans, quality, requests, what_if
+from agents.console.screens import checks, fleet, letters, now, plans, quality, requests, trying, what_if
 from agents.console.screens.context import Context
 from agents.console.view.view import View
 from agents.console.writing import DryRun, Orders
@@ -41,14 +41,16 @@ SCREENS: Final[Mapping[str, tuple[str, Callable[[Context], dict[str, Any]]]]] = 
     "now": ("Now", now.values),
     "requests": ("Requests", requests.values),
     "gallery": ("Gallery", requests.gallery),
+    "try": ("Try", trying.values),
     "fleet": ("Fleet", fleet.values),
     "plan": ("Plan", plans.values),
     "quality": ("Quality", quality.values),
     "dead-letters": ("Dead letters", letters.values),
 }
 NAV: Final = (
-    ("/", "Now"), ("/requests", "Requests"), ("/gallery", "Gallery"), ("/fleet", "Fleet"), ("/plan", "Plan"),
-    ("/quality", "Quality"), ("/dead-letters", "Dead letters"), ("/checks", "Audit and chaos"), ("/what-if", "What if"),
+    ("/", "Now"), ("/requests", "Requests"), ("/gallery", "Gallery"), ("/try", "Try"), ("/fleet", "Fleet"),
+    ("/plan", "Plan"), ("/quality", "Quality"), ("/dead-letters", "Dead letters"), ("/checks", "Audit and chaos"),
+    ("/what-if", "What if"),
 )  # fmt: skip
 SINCE: Final = tuple(what_if.SINCE)
 
@@ -156,6 +158,8 @@ class Console:
                 "plans": [each.plan for each in self._view.plans.history()[:40]],
                 "since": SINCE,
             }
+        if name == "try":
+            return trying.around(self._context(http.query_params))
         if name == "dead-letters":
             return letters.values(self._context(http.query_params))
         return {}
@@ -253,10 +257,10 @@ class Console:
     # forms
 
     async def submit(self, http: Request) -> Response:
-        """Submit a request."""
+        """Submit a request, and show it beside its form."""
         session, fields = await form_of(http)
-        action, request_id = await self._orders.submit(session, fields)
-        return _back(requests.href(request_id), action.action_id)
+        action, request_id = await self._orders.submit(session, trying.read(fields))
+        return RedirectResponse(f"/try?{urlencode({'id': request_id, 'said': action.action_id})}", 303)
 
     async def again(self, http: Request) -> Response:
         """Submit the request that makes an image again, or by the level of the button."""

@@ -15,14 +15,14 @@ from agents.console.view.view import View
 from agents.gateway.signing import Seal
 from agents.planner.describing import differences
 from planner.policies import DEFAULT, POLICIES
-from planner.serving.admission.admission import check_request
+from planner.serving.admission.admission import check
 from planner.serving.again import again
 from schemas.errors import PochadeError
-from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest, OperatorAction, Status
 from schemas.record import Delivered, Outgoing
 from schemas.topics import PROMPTS, PROMPTS_BATCH
 from streams.clock import now_ms
+from streams.codec.prompt_file import request_of
 from streams.control.topic import await_answer, order
 from streams.operator.client import RequestClient
 from streams.operator.dead_letters import base_id, ended, redriven
@@ -68,17 +68,9 @@ class Orders:
         self._commands = commands
         self._seal = Seal(key, "dry-run:")
 
-    async def submit(self, session: Session, fields: Mapping[str, str]) -> tuple[OperatorAction, str]:
-        """Write a request; return the action and the request's id. Raises PochadeError, also if it is invalid."""
-        now = now_ms()
-        within_s = fields.get("deadline_s", "")
-        request = GenerateRequest(
-            request_id=new_request_id(), prompt=fields.get("prompt", ""), created_ms=now,
-            quality=fields.get("quality", "auto"), tier=fields.get("tier", "standard"),
-            tenant=fields.get("tenant", "") or "default",
-            deadline_ms=now + 1000 * int(within_s[:9]) if within_s.isdecimal() else None,
-        )  # fmt: skip
-        return await self._submit(session, request)
+    async def submit(self, session: Session, fields: Mapping[str, Any]) -> tuple[OperatorAction, str]:
+        """Write a request of JSON fields; return the action and its id. Raises PochadeError, also if it is invalid."""
+        return await self._submit(session, request_of(dict(fields), now_ms()))
 
     async def again(self, session: Session, request_id: str, model: str) -> tuple[OperatorAction, str]:
         """Write the request that makes an image again, by `model` if that is not ""; return the action and its id.
@@ -93,8 +85,8 @@ class Orders:
         return await self._submit(session, again(seen.request, seen.result, now_ms(), model=model))
 
     async def _submit(self, session: Session, request: GenerateRequest) -> tuple[OperatorAction, str]:
-        now, limits = now_ms(), self._settings.requests
-        check_request(request, limits.max_prompt_bytes, now, limits.max_deadline_s)
+        now = now_ms()
+        check(request, self._settings.requests, now)
 
         async def do() -> tuple[str, Mapping[str, Any]]:
             delivered = await _acknowledged(self._client.submit(request, {}))

@@ -15,7 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 CHROMIUM = "/usr/bin/chromium"
-SCREENS = ("/", "/requests", "/gallery", "/fleet", "/plan", "/quality", "/dead-letters", "/checks", "/what-if")
+SCREENS = ("/", "/requests", "/gallery", "/try", "/fleet", "/plan", "/quality", "/dead-letters", "/checks", "/what-if")
 NOWHERE = "/nothing"  # a page that there is not: the browser says so
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 WAIT_MS = 60_000
@@ -128,11 +128,12 @@ def draft(walk: Walk) -> Any:
 
 
 def _ask(walk: Walk, page: Page, prompt: str) -> None:
-    walk.go(page, "/requests")
-    page.get_by_text("Submit a request").click()
-    page.get_by_label("Prompt").fill(prompt)
+    walk.go(page, "/try")
+    page.get_by_label("Prompt", exact=True).fill(prompt)
     page.get_by_role("button", name="Submit", exact=True).click()
-    page.wait_for_url("**/requests/*said=*")
+    page.wait_for_url("**/try?*said=*")
+    page.get_by_role("link", name="How it was made").click()
+    page.wait_for_url("**/requests/*")
 
 
 def _cancelled(walk: Walk, page: Page, kept: str) -> dict[str, Any]:
@@ -227,15 +228,13 @@ def keyboard(walk: Walk) -> Any:
     kept = page.evaluate("document.activeElement.getAttribute('href')")
     page.keyboard.press("Enter")
     page.wait_for_url("**/requests/*")
-    walk.go(page, "/requests")
-    page.locator("summary").first.focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
+    walk.go(page, "/try")
+    page.get_by_label("Prompt", exact=True).focus()
     page.keyboard.type("a red heart, typed")
     while page.evaluate("document.activeElement.innerText ?? ''") != "Submit":
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/requests/*said=*")
+    page.wait_for_url("**/try?*said=*")
     walk.go(page, "/")
     page.get_by_role("button", name="Live").focus()
     page.keyboard.press("Enter")
@@ -255,9 +254,9 @@ def without_script(walk: Walk) -> Any:
     page.get_by_role("button", name="Filter").click()
     rows = page.locator("tbody tr").count()
     page.get_by_text("Submit a request").click()
-    page.get_by_label("Prompt").fill("a red heart without a script")
+    page.get_by_label("Prompt", exact=True).fill("a red heart without a script")
     page.get_by_role("button", name="Submit", exact=True).click()
-    page.wait_for_url("**/requests/*said=*")
+    page.wait_for_url("**/try?*said=*")
     said = page.locator("p.said").inner_text()
     walk.go(page, "/requests?before=" + str(int(time.time() * 1000)) + "-x")
     return {"words": words, "rows": rows, "said": said, "live": page.locator(".live:visible").count()}

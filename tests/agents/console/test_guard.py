@@ -18,7 +18,7 @@ from streams.settings import InvalidSettings, load
 from tests.agents.console.deployment import Deployment, token_in
 from tests.builders import a_request
 
-SCREENS = ("/", "/requests", "/gallery", "/fleet", "/plan", "/quality", "/dead-letters", "/checks", "/what-if")
+SCREENS = ("/", "/requests", "/gallery", "/try", "/fleet", "/plan", "/quality", "/dead-letters", "/checks", "/what-if")
 
 
 def keyed() -> Deployment:
@@ -94,7 +94,7 @@ def test_a_form_without_its_sessions_token_changes_nothing() -> None:
     for token in ("", "0" * 40, "\N{LATIN SMALL LETTER E WITH ACUTE}"):
         cancel = partial(httpx.AsyncClient.post, url="/requests/r-1/cancel", data={"token": token})
         assert deployment.talk(cancel)[0].status_code == 403
-    other = token_in(deployment.page("/requests").text)
+    other = token_in(deployment.page("/try").text)
     assert other
     foreign = deployment.talk(lambda http: http.post("/requests", data={"token": other, "prompt": "a"}))
     assert foreign[0].status_code == 403
@@ -104,7 +104,7 @@ def test_a_form_without_its_sessions_token_changes_nothing() -> None:
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8770"])
 def test_a_page_of_another_site_changes_nothing(origin: str) -> None:
     deployment = Deployment()
-    text = deployment.page("/requests").text
+    text = deployment.page("/try").text
     data = {"token": token_in(text), "prompt": "a red heart"}
     answer = deployment.talk(lambda http: http.post("/requests", data=data, headers={"origin": origin}))[0]
     assert answer.status_code == 403
@@ -132,7 +132,7 @@ def test_every_page_forbids_what_is_not_its_own_and_has_no_script_or_style_withi
 def test_a_change_is_written_down_before_it_is_done_and_once_it_is() -> None:
     deployment = Deployment(authentication="keys")
     key = deployment.key("operator", name="night shift")
-    deployment.form("/requests", "/requests", key=key, prompt="a red heart")
+    deployment.form("/try", "/requests", key=key, prompt="a red heart")
     records = [decode(record.value or b"", OperatorAction) for record in deployment.written(ACTIONS)]
     assert [(each.action, each.name, bool(each.outcome)) for each in records] == [
         ("submit", "night shift", False), ("submit", "night shift", True),
@@ -149,7 +149,7 @@ def test_what_cannot_be_written_down_is_not_done() -> None:
             raise PochadeError("the broker is away")
 
     deployment.on_send = fails
-    assert deployment.form("/requests", "/requests", prompt="a red heart").status_code == 400
+    assert deployment.form("/try", "/requests", prompt="a red heart").status_code == 400
     assert not deployment.written(PROMPTS)
 
 
@@ -196,7 +196,7 @@ def test_signing_out_ends_the_session_for_a_copy_of_its_cookie_and_in_other_cons
 
 def test_a_form_that_is_too_large_or_of_another_kind_is_refused() -> None:
     deployment = Deployment()
-    text = deployment.page("/requests").text
+    text = deployment.page("/try").text
     token = token_in(text)
     large = {"token": token, "prompt": "a" * 70_000}
     posts = [

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from agents.console.pages import MISSING, date
+from agents.console.screens.trying import PLAIN
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from agents.gateway.predictions import parse
+from planner.serving.admission.inputs import input_name
 from schemas.messages import (
     Expected,
     GenerateOptions,
@@ -27,6 +29,7 @@ from schemas.messages import (
     WorkerDevice,
 )
 from schemas.topics import ACTIONS, IMAGES, OUTCOMES, PROMPTS
+from schemas.vocabulary import ALIASES, DECLARED
 from streams.codec.avro import decode, encode
 from streams.settings import Requests
 from tests.agents.console.deployment import Deployment, event
@@ -421,19 +424,61 @@ def test_what_has_ended_is_not_cancelled() -> None:
     deployment = Deployment()
     an_escalated(deployment)
     assert 'id="cancel"' not in deployment.page("/requests/r-1").text
-    answer = deployment.form("/requests", "/requests/r-1/cancel")
+    answer = deployment.form("/try", "/requests/r-1/cancel")
     assert "nothing to cancel: it had ended as COMPLETED" in text_of(answer.text)
     assert not deployment.written(OUTCOMES)
 
 
 def test_a_request_is_asked_for_and_checked_as_everywhere() -> None:
     deployment = Deployment()
-    deployment.form("/requests", "/requests", prompt="a red heart", quality="high", tier="batch", tenant="shop")
+    deployment.form("/try", "/requests", prompt="a red heart", quality="high", tier="batch", tenant="shop")
     record = deployment.written("prompts.batch.v1")[0]
     asked = decode(record.value or b"", GenerateRequest)
     assert (asked.prompt, asked.quality, asked.tenant) == ("a red heart", "high", "shop")
-    assert deployment.form("/requests", "/requests", prompt="").status_code == 400
-    assert deployment.form("/requests", "/requests", prompt="a", deadline_s="999999").status_code == 400
+    assert deployment.form("/try", "/requests", prompt="").status_code == 400
+    assert deployment.form("/try", "/requests", prompt="a", deadline_in_ms="999999999999").status_code == 400
+
+
+ALL = {
+    "prompt": "a red heart", "model": "heavy", "quality": "high", "size": "768x512", "steps": "7", "guidance": "2.5",
+    "seed": "0", "n": "2", "tier": "interactive", "adapter": "candy:0.8 ink", 
+    "strength": "0.5", "negative_prompt": "no text", "strict": "on", "tenant": "shop",
+}  # fmt: skip
+
+
+def test_the_form_has_each_input_of_a_request_and_states_it() -> None:
+    deployment = Deployment()
+    page = deployment.page("/try").text
+    names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([a-z_]+)"', page)) - {"token"}
+    assert {own for name in names for own in ALIASES.get(name, (name,))} == {*DECLARED, "prompt", *PLAIN}
+    uri = deployment.store.put(input_name("shop"), png())
+    answer = deployment.form("/try", "/requests", **ALL, image=uri, control=f"outline={uri}", deadline_in_ms="60000")
+    asked = decode(deployment.written(PROMPTS)[0].value or b"", GenerateRequest)
+    assert (asked.seed, asked.tier, asked.tenant, asked.quality) == (0, "interactive", "shop", "high")
+    assert asked.deadline_ms == asked.created_ms + 60_000
+    assert asked.options == GenerateOptions(
+        n=2, width=768, height=512, steps=7, guidance=2.5, negative_prompt="no text", model="heavy", strict=True,
+        adapters=("candy", "ink"), adapter_weights=(0.8, 1.0), controls=("outline",), image=uri,
+        control_images=(uri,), strength=0.5,
+    )  # fmt: skip
+    assert "waiting for" in text_of(answer.text), "it stands beside its form"
+    refused = deployment.form("/try", "/requests", prompt="a", steps="many")
+    assert refused.status_code == 400
+    assert "'steps' must be an integer" in html.unescape(refused.text)
+
+
+def test_the_form_keeps_what_was_asked_for_and_prompts_only_where_they_are_shown() -> None:
+    for shown, is_clear in (("hash", False), ("clear", True)):
+        deployment = Deployment(prompts=shown)
+        uri = deployment.store.put(input_name("shop"), png())
+        deployment.form("/try", "/requests", **ALL, image=uri, control=f"outline={uri}")
+        asked = decode(deployment.written(PROMPTS)[0].value or b"", GenerateRequest)
+        page = deployment.page(f"/try?id={asked.request_id}").text
+        form = page.partition("<form")[2].partition("</form>")[0]
+        for value in ("768x512", "candy:0.8 ink:1", f"outline:1={uri}", uri, "shop"):
+            assert f'value="{value}"' in form
+        assert "<option selected>interactive</option>" in form
+        assert ("no text" in form) == (">a red heart<" in form) == is_clear
 
 
 SHADOW = {"shadow": {"reason": "it would be so"}, "changes": [{"what": "policy", "in_force": "a", "shadow": "b"}]}
