@@ -10,7 +10,6 @@ from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, class_histograms, hardness_shares
 from planner.observation.state import Deployment, in_words, state_of
 from planner.observation.workers import live_workers
-from planner.serving.routing.unserved import unserved
 from schemas.errors import PochadeError
 from schemas.messages import Plan
 from streams.visible import counted
@@ -53,13 +52,6 @@ def values(context: Context) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def unserved_of(seen: Deployment) -> list[str]:
-    """Say which requests wait for a variant that no worker serves."""
-    serving = {beat.variant for beat in seen.with_standing("ready").values()}
-    waiting = ((each.needs, each.since_ms) for each in seen.waiting)
-    return [each.in_words(seen.now_ms) for each in unserved(waiting, serving)]
-
-
 def shares_of(counts: Counter[str]) -> list[tuple[str, int, float]]:
     """Return (name, count, share of all), the most first."""
     total = counts.total()
@@ -82,15 +74,15 @@ def line_of(context: Context) -> Line:
 
 
 def binding_of(context: Context, seen: Deployment, plan: Plan) -> list[str]:
-    """Say what limits the plan in force: waiting requests, missing workers, limits at the present demand."""
-    return [*unserved_of(seen), *absent_of(seen, plan), *limits_of(context, plan)]
+    """Say what limits the plan in force: problems of the deployment, missing workers, limits at the present demand."""
+    return [*(each.what for each in state_of(seen) if each.is_bad), *absent_of(seen, plan), *limits_of(context, plan)]
 
 
 def absent_of(seen: Deployment, plan: Plan) -> list[str]:
     """Say which variants have fewer ready workers than the plan allocates."""
     ready = {worker_id: beat.variant for worker_id, beat in seen.with_standing("ready").items()}
     if not ready:
-        return ["no worker is ready"]
+        return []  # the deployment's state says so
     there = Counter(variant for worker_id, variant in plan.allocation.items() if ready.get(worker_id) == variant)
     given = sorted(Counter(plan.allocation.values()).items())
     return [

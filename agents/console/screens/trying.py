@@ -11,12 +11,13 @@ from agents.console.screens.context import Context
 from agents.console.screens.requests import href, images_of
 from planner.catalog.option_limits import QUALITIES
 from schemas.messages import GenerateRequest
-from schemas.vocabulary import ALIASES, DECLARED, SCHEMAS
+from schemas.vocabulary import ALIASES, DECLARED, SCHEMAS, WEIGHTS
 from streams.codec.requests import stated
 from streams.operator.explain import why
 
 REPLACED: Final = {name: alias for alias in SCHEMAS for name in ALIASES[alias]}  # field -> the text that states it
-NAMED: Final = tuple(dict.fromkeys(REPLACED.get(name, name) for name in DECLARED))
+BESIDE: Final = (*WEIGHTS.values(), "control_images")  # which the texts of adapters and controls state, too
+NAMED: Final = tuple(dict.fromkeys(REPLACED.get(name, name) for name in DECLARED if name not in BESIDE))
 LISTS: Final = ("adapter", "control")
 FIRST: Final = (
     "model",
@@ -66,7 +67,7 @@ def fields_of(context: Context, request: GenerateRequest | None) -> list[Field]:
     }
     served = context.view.catalog.served
     models = tuple(dict.fromkeys([*served, *(base for each in served.values() for base in each.bases)]))
-    names = sorted({*NAMED, *PLAIN}, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    names = sorted((*NAMED, *PLAIN), key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     return [_field(name, str(given.get(name, "")), models if name == "model" else ()) for name in names]
 
 
@@ -74,7 +75,8 @@ def _field(name: str, value: str, known: tuple[str, ...]) -> Field:
     if name in PLAIN:
         return Field(name, PLAIN[name], value, tuple(QUALITIES) if name == "quality" else (), is_number=name == "seed")
     if name in SCHEMAS:
-        return Field(name, str(SCHEMAS[name]["description"]), value, is_number=name == "deadline_in_ms")
+        several = " Several stand with spaces between." if name in LISTS else ""
+        return Field(name, f"{SCHEMAS[name]['description']}{several}", value, is_number=name == "deadline_in_ms")
     declared = DECLARED[name]
     limits = f" {declared.about.span[:1].upper()}{declared.about.span[1:]}." if declared.about.span else ""
     return Field(

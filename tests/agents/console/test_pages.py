@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.console.pages import MISSING, date
-from agents.console.screens.trying import PLAIN
+from agents.console.screens.trying import BESIDE, PLAIN
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from agents.gateway.predictions import parse
@@ -450,7 +450,7 @@ def test_the_form_has_each_input_of_a_request_and_states_it() -> None:
     deployment = Deployment()
     page = deployment.page("/try").text
     names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([a-z_]+)"', page)) - {"token"}
-    assert {own for name in names for own in ALIASES.get(name, (name,))} == {*DECLARED, "prompt", *PLAIN}
+    assert {own for name in names for own in ALIASES.get(name, (name,))} | {*BESIDE} == {*DECLARED, "prompt", *PLAIN}
     uri = deployment.store.put(input_name("shop"), png())
     answer = deployment.form("/try", "/requests", **ALL, image=uri, control=f"outline={uri}", deadline_in_ms="60000")
     asked = decode(deployment.written(PROMPTS)[0].value or b"", GenerateRequest)
@@ -689,9 +689,9 @@ def test_what_waits_for_a_level_that_no_worker_serves_is_said_though_the_plan_or
     deployment = Deployment()
     named = a_request(options=GenerateOptions(model="heavy"))
     deployment.tell(a_plan(allocation={"w-1": "heavy"}), a_heartbeat(worker_id="w-1", variant="light"), named)
-    assert "1 waits for heavy, which no worker serves; oldest" in text_of(deployment.page("/").text)
+    assert "No worker serves heavy; 1 request waits for it, oldest" in text_of(deployment.page("/").text)
     deployment.tell(a_heartbeat(worker_id="w-1", variant="heavy"))
-    assert "which no worker serves" not in text_of(deployment.page("/").text)
+    assert "No worker serves" not in text_of(deployment.page("/").text)
 
 
 def test_a_fleet_that_is_silent_as_a_whole_is_said_so_first_and_nothing_on_the_page_says_otherwise(
@@ -756,6 +756,6 @@ def test_a_plan_is_bound_by_workers_that_are_gone_and_by_what_waits_in_vain(
     deployment.tell(a_heartbeat(worker_id="w-1"), a_heartbeat(worker_id="w-2"))
     assert bound().startswith("Nothing, at the present demand.")
     deployment.tell(a_heartbeat(worker_id="w-2", state="stopped"), a_request(options=GenerateOptions(model="heavy")))
-    assert bound().startswith("1 waits for heavy, which no worker serves; oldest 0 s light: 1 of 2 workers ready")
+    assert bound().startswith("No worker serves heavy; 1 request waits for it, oldest 0 s light: 1 of 2 workers ready")
     deployment.now_ms += 30_000
-    assert bound().startswith("1 waits for heavy, which no worker serves; oldest 30 s no worker is ready")
+    assert bound().startswith("No worker serves: w-1 sent no heartbeat for 30 s; 1 request waits, oldest 30 s")
