@@ -31,6 +31,7 @@ GROUPS = {
         "results": "List the results of requests.",
         "explain": "Show the path of one request, and why it ended so.",
         "again": "Make the image of a request again, or by another level.",
+        "verify": "Check the receipt of an image file, and say what made it.",
         "fetch": "Write the image of a request to a file.",
         "put": "Store an image that requests begin with or follow.",
         "cancel": "Cancel a request that has not ended.",

@@ -19,6 +19,7 @@ EXTRA_OF: Final[Mapping[str, str]] = {
     **dict.fromkeys(("cache_dit", "torchao"), "acceleration"),
     **dict.fromkeys(("timm", "torchvision"), "judges"),
     **dict.fromkeys(("grpc", "pymilvus"), "reuse"),
+    **dict.fromkeys(("c2pa", "cryptography"), "receipts"),
     **dict.fromkeys(("boto3", "botocore"), "s3"),
     **dict.fromkeys(("matplotlib", "scipy", "tomlkit"), "reports"),
 }

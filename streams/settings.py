@@ -234,6 +234,19 @@ class Safety(Section):
     tenants: dict[str, SafetyAction] = {}  # tenant -> the same, where theirs is another
 
 
+class Receipts(Section):
+    """The signing of images and decisions; `agents/features/RECEIPTS.md` says what it proves."""
+
+    certificate: File = ""  # PEM: the signer's, then those of its issuers; demo: one whose key is public; "": off
+    key: File = ""  # PEM: its private key, of P-256
+
+    @model_validator(mode="after")
+    def _certificate_has_its_key(self) -> Self:
+        if bool(self.key) != (self.certificate not in ("", "demo")):
+            raise PydanticCustomError("receipts", "certificate and key are set together; demo has a key of its own")
+        return self
+
+
 class Quality(Section):
     """The quality of what was really served: facts of the tiny world that hold in its images, checked beside."""
 
@@ -419,6 +432,7 @@ class Settings(BaseSettings):
     store: Store = Store()
     vectors: Vectors = Vectors()
     safety: Annotated[Safety, OfFeature("safety")] = Safety()
+    receipts: Annotated[Receipts, OfFeature("receipts")] = Receipts()
     quality: Quality = Quality()
     results: Results = Results()
     ledger: Ledger = Ledger()

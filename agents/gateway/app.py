@@ -21,6 +21,7 @@ from agents.gateway.openapi import PATH as OPENAPI
 from agents.gateway.openapi import document
 from agents.gateway.pipeline import ClientGone
 from agents.gateway.predictions_api import PredictionsApi
+from agents.gateway.receipts_api import ReceiptsApi
 from agents.gateway.refusals import Refusal
 from agents.gateway.streaming.urls import PATH as STREAMS
 from agents.gateway.transport.bodies import refused
@@ -42,19 +43,21 @@ ROUTES = "POST /v1/images/generations and /v1/images/edits, GET /v1/models, and 
 Callers = Callable[[ASGIApp], ASGIApp]  # wraps the routes in authentication
 
 
-def app_of(images: ImagesApi, predictions: PredictionsApi, limits: Gateway, callers: Callers = Everybody) -> ASGIApp:
+def app_of(
+    images: ImagesApi, predictions: PredictionsApi, receipts: ReceiptsApi, limits: Gateway, callers: Callers = Everybody
+) -> ASGIApp:
     """Return the app with its limits. `callers`: `KeyHolders` if requests need API keys."""
     handlers = {
         Refusal: _on_refusal, HTTPException: _on_http, ClientGone: _on_gone, ClientDisconnect: _on_gone,
         Exception: _on_error,
     }  # fmt: skip
-    app = callers(Starlette(routes=routes_of(images, predictions), exception_handlers=handlers))
+    app = callers(Starlette(routes=routes_of(images, predictions, receipts), exception_handlers=handlers))
     if limits.origins:  # around the callers: a browser asks whether a page may ask, without its key
         app = CORSMiddleware(app, limits.origins, SHARED, SENT, expose_headers=ANSWERED)
     return Guard(app, limits)
 
 
-def routes_of(images: ImagesApi, predictions: PredictionsApi) -> list[Route]:
+def routes_of(images: ImagesApi, predictions: PredictionsApi, receipts: ReceiptsApi) -> list[Route]:
     """Return the gateway's routes, which `openapi.py` describes."""
     job = "/v1/predictions/{id}"
     return [
@@ -73,6 +76,7 @@ def routes_of(images: ImagesApi, predictions: PredictionsApi) -> list[Route]:
         Route(SECRET, predictions.webhook_secret),
         Route(f"{job}/cancel", predictions.cancel, methods=["POST"]),
         Route(f"{job}/explain", predictions.explain),
+        Route("/v1/receipts/{id}", receipts.get),
         Route(OPENAPI, _openapi),
     ]
 

@@ -151,6 +151,9 @@ def _paths() -> Schema:
             "get": _called("Say why a job ended so, or what it waits for.", {"200": _any("Why.")}, [identity])
         },
         "/v1/predictions/{id}/cancel": {"post": _called("End a job.", found, [identity])},
+        "/v1/receipts/{id}": {
+            "get": _called("Prove why a job ended so, and what made it.", {"200": _any("The receipt.")}, [identity])
+        },
         "/v1/streams/{token}": {
             "get": _called(
                 "Follow a job's events.", {"200": _bytes(EVENT_STREAM), "204": {"description": "The client has all."}},

@@ -20,6 +20,7 @@ from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import TOPICS, JobView
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions_api import PredictionsApi
+from agents.gateway.receipts_api import ReceiptsApi
 from agents.gateway.repetitions.log_end import LogEnd
 from agents.gateway.repetitions.marks import Repetitions
 from agents.gateway.streaming.urls import StreamUrls
@@ -141,6 +142,7 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     hooks, internal = OpenWebhooks(limits.webhooks.max_open), frozenset(map(origin_of, limits.webhooks.internal))
     asked = WebhookRequests(hooks, internal, now_ms)
     predictions = PredictionsApi(pipeline, images, streams, expected, settings.requests, asked, key, now_ms)
+    receipts = ReceiptsApi(pipeline, settings.receipts)
     turn = Turn(settings)
     stack.callback(turn.close)
     poster = Poster(Connections(internal, limits.webhooks.timeout_s))
@@ -148,7 +150,7 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
         hooks, jobs, turn, poster, producer.send, partial(looked_up, settings),
         predictions.shown, limits.webhooks, key, settings.requests.max_deadline_s, now_ms, random.random,
     )  # fmt: skip
-    gateway = Gateway(app_of(images, predictions, limits, callers), jobs, following, limits, delivery)
+    gateway = Gateway(app_of(images, predictions, receipts, limits, callers), jobs, following, limits, delivery)
     stack.callback((hook_records := TopicTailer(settings, [WEBHOOKS], hooks.on_record)).close)
     for follower in (plans, fleet, following, hook_records):
         follower.start()

@@ -464,7 +464,9 @@ class WindowDriver:
         latent = job.made[0][1] if self._views.stores_latent(job) and safe[0].is_as_generated else None
         made, prompt = self._views.made(job), job.request.prompt
         texts = [texts_of(prompt, made, number) for number in range(len(safe))] if self._png_text else ()
-        return Storing(job.job_id, safe, latent, latent_name(tenant, job.job_id), texts)
+        return Storing(
+            job.job_id, safe, latent, latent_name(tenant, job.job_id), texts, partial(self._stages.seal, job, made)
+        )
 
     def _send(self, each: WorkerJob, storing: Storing) -> None:
         metrics.STORE_SECONDS.observe(time.monotonic() - each.made_s)

@@ -69,11 +69,12 @@ class Storing:
 
     def __init__(
         self, job_id: str, images: Sequence[SafeImage], latent: Latent | None = None, latent_name: str = "",
-        texts: Sequence[Mapping[str, str]] = (),
+        texts: Sequence[Mapping[str, str]] = (), seal: Callable[[int, bytes], bytes] = lambda _number, data: data,
     ) -> None:  # fmt: skip
-        """`texts`: of the PNG file of each image, by their keywords; (): none."""
+        """`texts`: of the PNG file of each image, by their keywords; (): none. `seal`: `Stage.seal` of this job."""
         self._images = images
-        self._data = [_png(each.image, text) for each, text in zip(images, texts or [{}] * len(images), strict=True)]
+        files = (_png(each.image, text) for each, text in zip(images, texts or [{}] * len(images), strict=True))
+        self._data = [seal(number, file) for number, file in enumerate(files)]
         self._uris: list[str | None] = [None] * len(images)
         self._job_id, self._latent, self._latent_name = job_id, latent, latent_name
         self.latent_ref: LatentRef | None = None  # None: the store did not take it, or there was none

@@ -7,6 +7,7 @@ from PIL.Image import Image
 
 from agents.worker.images import SafeImage
 from agents.worker.work import WorkerJob
+from schemas.messages import Made
 from schemas.record import Outgoing
 from streams.settings import Settings
 from streams.store.port import ImageStore
@@ -36,6 +37,10 @@ class Stage:
         Raises Blocked: none of them may. Any other error lets the job be tried again, and nothing is stored.
         """
         return images
+
+    def seal(self, job: WorkerJob, made: Made, number: int, data: bytes) -> bytes:  # noqa: ARG002
+        """Return the PNG file of a job's image as it is stored. `number`: of the image, the first one's being 0."""
+        return data
 
     def close(self) -> None:
         """End its threads."""
@@ -71,6 +76,12 @@ class Stages:
         for stage in self._stages:
             checked = stage.check(checked, tenant)
         return list(checked)
+
+    def seal(self, job: WorkerJob, made: Made, number: int, data: bytes) -> bytes:
+        """Return the PNG file of a job's image as it is stored. Raises what a stage raises."""
+        for stage in self._stages:
+            data = stage.seal(job, made, number, data)
+        return data
 
     def close(self) -> None:
         """Close all stages."""

@@ -33,6 +33,7 @@ FEATURES: Final = Table[Feature](
     "pochade.features",
     {
         "previews": Feature(worker=_late("agents.features.previews", "open_stage")),
+        "receipts": Feature(worker=_late("agents.features.receipts", "open_stage")),
         "safety": Feature(worker=_late("agents.features.safety", "open_stage")),
         "tenants": Feature(rights=_late("agents.features.tenants", "rights_of")),
     },

@@ -56,6 +56,6 @@ def again(
     anew = make_again(request, result, now_ms(), quality=quality or "", model=model or "", seed=seed)
     ended = submit_one(settings, anew.prompt, None, stated(anew), timeout if is_waiting else None, output)
     if ended is not None and output == "table" and not (quality or model or seed is not None):
-        other = differences(result.made, ended.made) or "rounding, or text in one of the files"
+        other = differences(result.made, ended.made) or "rounding, or text or a receipt in one of the files"
         same = ended.image_sha256 == result.image_sha256
         click.echo(f"file   {'the same bytes as' if same else f'not the bytes ({other}) of'} {request_id}")

@@ -217,5 +217,5 @@ def test_every_extra_is_declared_with_what_its_imports_bring() -> None:
         for text in requirements_of("pochade")
         if (match := re.match(r"([\w.-]+).*extra == '(\w+)'", text))
     }
-    renamed = {"grpc": "grpcio", "pynvml": "nvidia_ml_py"}
+    renamed = {"c2pa": "c2pa_python", "grpc": "grpcio", "pynvml": "nvidia_ml_py"}
     assert {(renamed.get(module, module), extra) for module, extra in EXTRA_OF.items()} <= declared

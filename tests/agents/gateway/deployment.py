@@ -18,6 +18,7 @@ from agents.gateway.images_api import ImagesApi
 from agents.gateway.jobs import JobView
 from agents.gateway.pipeline import PipelineClient
 from agents.gateway.predictions_api import PredictionsApi
+from agents.gateway.receipts_api import ReceiptsApi
 from agents.gateway.repetitions.marks import Repetitions
 from agents.gateway.streaming.urls import StreamUrls
 from agents.gateway.waiting.expected import ExpectedTimes
@@ -36,7 +37,7 @@ from streams.codec.avro import decode, encode
 from streams.operator.client import RequestClient
 from streams.security.api_keys import KeyRing, new_key
 from streams.security.scopes import SCOPES
-from streams.settings import Gateway, Requests, load
+from streams.settings import Gateway, Receipts, Requests, load
 from streams.store.port import MemoryImageStore
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, composed_variant, owned
 from tests.memory_kafka import MemoryRecordProducer
@@ -106,6 +107,7 @@ class Deployment:
     def __init__(
         self, limits: Gateway | None = None, requests: Requests | None = None, max_jobs: int = 100,
         catalog: Catalog | None = None, connections: Connections | None = None,
+        receipts: Receipts | None = None,
     ) -> None:  # fmt: skip
         limits, requests = limits or Gateway(), requests or Requests()
         self.now_ms = NOW_MS
@@ -140,7 +142,8 @@ class Deployment:
         failures = Failures(limits.max_failures)
         callers = partial(KeyHolders, ring=self.ring, failures=failures, clock_ms=lambda: self.now_ms)
         self.images, self.predictions = images, predictions
-        self.app = app_of(images, predictions, limits, callers if is_keyed else Everybody)
+        self.receipts = ReceiptsApi(self.pipeline, receipts or Receipts())
+        self.app = app_of(images, predictions, self.receipts, limits, callers if is_keyed else Everybody)
 
     def key(self, tenant: str = "studio", *scopes: str, **fields: Any) -> str:
         """A new key, which the topic has told."""

@@ -24,7 +24,7 @@ def test_it_lists_every_route_of_the_gateway_and_no_other() -> None:
     deployment = Deployment()
     routes = {
         (route.path, method)
-        for route in routes_of(deployment.images, deployment.predictions)
+        for route in routes_of(deployment.images, deployment.predictions, deployment.receipts)
         for method in (route.methods or set()) - {"HEAD"}
     }
     assert operations() == routes
