@@ -89,6 +89,17 @@ OPTIONS = (
         "columns that are not ours are passed over.",
     ),
     click.option("--prompt-column", metavar="NAME", help="Column (or JSON key) of the trace's prompts."),
+    click.option(
+        "--time-format",
+        metavar="FORMAT",
+        help="How times are written, in strptime's codes, such as '%d.%m.%Y %H:%M:%S' (default: ISO 8601 or a number).",
+    ),
+    click.option(
+        "--line-pattern",
+        metavar="REGEX",
+        help="Regular expression for the lines of a log, with the group (?P<time>...) and, where known, "
+        "(?P<prompt>...). Access logs of web servers are recognised.",
+    ),
     click.option("--sort", "sorts", is_flag=True, help="Sort requests by time, where times are not ascending."),
     click.option(
         "--model",
@@ -129,6 +140,8 @@ class TraceGiven:
     is_lenient: bool
     time_column: str | None
     prompt_column: str | None
+    time_format: str | None
+    line_pattern: str | None
     sorts: bool
     renamed: tuple[tuple[str, str], ...]
     to: tuple[float, float] | None
@@ -185,6 +198,8 @@ class TraceGiven:
             sorts=self.sorts,
             time_column=self.time_column or "",
             prompt_column=self.prompt_column or "",
+            time_format=self.time_format or "",
+            line_pattern=self.line_pattern or "",
             models=models,
             renamed=dict(self.renamed),
             shaping=shaping_of(self.to, self.interval, self.spacing),
@@ -278,7 +293,7 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if own["path"] is not None and not own["is_topic"]:
             refuse_given(click.get_current_context(), ["since", "until"], "on a file; --from-topic takes a time span")
         elif own["is_topic"]:
-            of_files = ["time_column", "prompt_column"]
+            of_files = ["time_column", "prompt_column", "time_format", "line_pattern"]
             refuse_given(click.get_current_context(), of_files, "with --from-topic: they are for a file")
         return command(*args, given=TraceGiven(**own), **asked)
 

@@ -8,9 +8,10 @@ from typing import Final
 from replay.traces.formats.arrivals_csv import COLUMN, TIME, in_our_names, is_arrivals, read_arrivals
 from replay.traces.formats.building import Builder, Rules
 from replay.traces.formats.counts import AS_THEY_STAND, Shaping, is_counts, read_counts
-from replay.traces.formats.csv_rows import table
+from replay.traces.formats.csv_rows import Table, table
 from replay.traces.formats.faults import Faults, quoted
-from replay.traces.formats.lines import Lines, open_lines
+from replay.traces.formats.lines import open_lines
+from replay.traces.formats.logs import ACCESS, ACCESS_TIME, in_iso, matched, pattern_of
 from replay.traces.formats.quick import quick_arrivals
 from replay.traces.formats.timed_json import is_epoch, is_json, read_json
 from replay.traces.trace import InvalidTrace, Trace, of_arrivals
@@ -19,8 +20,8 @@ from replay.traces.wording import INDEX, worded
 from schemas.errors import PochadeError
 
 FORMATS = (
-    f"a CSV with the column {COLUMN!r} or {TIME!r}, one of counts (hour,invocations), or JSON lines of timed requests, "
-    "plain or gzip"
+    f"a CSV with the column {COLUMN!r} or {TIME!r}, one of counts (hour,invocations), JSON lines of timed requests, or "
+    "an access log, plain or gzip"
 )
 
 
@@ -43,6 +44,8 @@ class Asked:
     limit: int | None = None  # requests
     time_column: str = ""  # of times since 1970, as the trace calls it; "": by our names
     prompt_column: str = ""
+    time_format: str = ""  # of `strptime`, in which times are written; "": ISO 8601, or a number
+    line_pattern: str = ""  # regular expression with a group `time`, for lines of a log; "": the format is recognised
     prompts: Sequence[str] = ()  # instead of the trace's own
     order: str = ""  # of these: index, turn or sample; "": by index where the trace has one, else in turn
     seed: int = 0  # of everything that is drawn
@@ -53,6 +56,11 @@ class Asked:
         return Rules(
             is_epoch=is_epoch, sorts=self.sorts, prompts=counts, models=self.models, renamed=dict(self.renamed)
         )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no option says how the file is written."""
+        return not (self.names or self.time_format or self.line_pattern)
 
     @property
     def names(self) -> dict[str, str]:
@@ -76,7 +84,7 @@ AS_IT_IS: Final = Asked()
 
 def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
     """The requests of a trace file. Raises: InvalidTrace with file and line, NoEffect, Unknown."""
-    if asked.max_requests is None and not asked.names and (arrival_ms := quick_arrivals(path)) is not None:
+    if asked.max_requests is None and asked.is_plain and (arrival_ms := quick_arrivals(path)) is not None:
         asked.check_effect()
         return transform(of_arrivals(arrival_ms, path.name, str(path)), asked)
     faults = Faults(str(path), is_lenient=asked.is_lenient)
@@ -84,18 +92,31 @@ def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
         first = lines.peek()
         if not first:
             raise InvalidTrace(f"{path} is empty{faults.describe()}: give {FORMATS}")
+        if asked.line_pattern or ACCESS.match(first):
+            asked.check_effect()
+            if asked.names:
+                raise InvalidTrace(
+                    f"{path} is a log without columns: say by --line-pattern where its time and prompt are"
+                )
+            pattern = pattern_of(asked.line_pattern) if asked.line_pattern else ACCESS
+            form = asked.time_format or ("" if asked.line_pattern else ACCESS_TIME)
+            return _from_table(matched(lines, faults, pattern), faults, path.name, replace(asked, time_format=form))
         if is_json(first):
             asked.check_effect()
+            if asked.time_format:
+                raise InvalidTrace(f"{path} is JSON, whose times are ISO 8601 or numbers: omit --time-format")
             builder = Builder(faults, asked.rules(is_epoch=is_epoch(first, asked.names)))
             read_json(lines, faults, builder, asked.max_requests, asked.names)
             return transform(builder.trace(path.name), asked)
-        return _from_csv(lines, faults, path.name, asked)
+        found = table(lines, faults)
+        return _from_table(in_our_names(found, asked.names) if asked.names else found, faults, path.name, asked)
 
 
-def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
-    found = table(lines, faults)
-    if asked.names:
-        found = in_our_names(found, asked.names)
+def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
+    if asked.time_format:
+        if TIME not in found.columns:
+            raise InvalidTrace(f"{faults.source} has no column of times for --time-format: name it by --time-column")
+        found = in_iso(found, asked.time_format, faults)
     if is_arrivals(found.columns):
         asked.check_effect()
         builder = Builder(faults, asked.rules(is_epoch=TIME in found.columns))
@@ -107,7 +128,7 @@ def _from_csv(lines: Lines, faults: Faults, name: str, asked: Asked) -> Trace:
     else:
         got = quoted(",".join(found.columns))
         wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"
-        advice = f"give {FORMATS}; --time-column reads times since 1970 from a column of another name"
+        advice = f"give {FORMATS}; --time-column names a column of times, --line-pattern the parts of a log's lines"
         raise InvalidTrace(f"{faults.source}:{found.line}: {wanted}: {advice}")
     return transform(builder.trace(name), asked)
 
