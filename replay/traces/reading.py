@@ -128,7 +128,7 @@ def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
     else:
         got = quoted(",".join(found.columns))
         wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"
-        advice = f"give {FORMATS}; --time-column names a column of times, --line-pattern the parts of a log's lines"
+        advice = f"give {FORMATS}; --time-column reads times since 1970 from another column, --line-pattern logs"
         raise InvalidTrace(f"{faults.source}:{found.line}: {wanted}: {advice}")
     return transform(builder.trace(name), asked)
 
