@@ -73,9 +73,9 @@ class ImageWork:
         """Return the width and height of each image of the job."""
         return [(each.width, each.height) for each in (image.image, *image.more)]
 
-    def loads(self, plan: Plan, now_ms: float) -> FleetLoads:
-        """Return the loads of all workers under a plan."""
-        return self._dispatcher.loads(plan, int(now_ms))
+    def loads(self, plan: Plan, now_ms: float, tier: str) -> FleetLoads:
+        """Return the loads of all workers under a plan, for a request of `tier`."""
+        return self._dispatcher.loads(plan, int(now_ms), tier)
 
 
 class Discriminator:

@@ -11,7 +11,7 @@ from planner.catalog.components import Selection
 from planner.catalog.entries import reuse_share, run_ms
 from planner.catalog.model import Catalog
 from planner.catalog.options import job_options, resolved_ms
-from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
+from planner.serving.dispatch.dispatch import DEFAULT_TIER, JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
 from planner.serving.routing.placement import Placement, placed_job
@@ -28,12 +28,14 @@ NOWHERE = -1  # an offset that every heartbeat has counted
 class FleetLoads:
     """The loads of the workers at one moment, for the decisions on one request."""
 
-    def __init__(self, fleet: FleetView, catalog: Catalog, waiting: WaitingCounts, needs: Needs, at_ms: int) -> None:
+    def __init__(
+        self, fleet: FleetView, catalog: Catalog, waiting: WaitingCounts, needs: Needs, at_ms: int, tier: str
+    ) -> None:
         self._fleet = fleet
         self._catalog = catalog
         self._waiting = waiting
         self._needs = needs
-        self._at_ms = at_ms
+        self._at_ms, self._tier = at_ms, tier
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free, and its queue served; infinite without a worker."""
@@ -49,7 +51,7 @@ class FleetLoads:
         if not jobs:
             return 0.0
         image_ms = self.slowness(variant) * run_ms(self._catalog.level(variant), 1)
-        return queued_ms(jobs, image_ms, self.serving_of(variant))
+        return queued_ms(jobs, image_ms, self.serving_of(variant), self._tier)
 
     def slowness(self, variant: str) -> float:
         """Run time of a variant's calls as a multiple of the profiled one; 1 if no worker serves it."""
@@ -78,10 +80,10 @@ class Dispatcher:
         # that fails is repeated with the same record, reported to `on_undelivered`, or ends the process
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
 
-    def loads(self, plan: Plan, at_ms: int) -> FleetLoads:
-        """The loads of all workers under the plan in force, for the decisions on one request."""
+    def loads(self, plan: Plan, at_ms: int, tier: str = DEFAULT_TIER) -> FleetLoads:
+        """The loads of all workers under the plan in force, for the decisions on one request of `tier`."""
         self._fleet.obey(plan)
-        return FleetLoads(self._fleet, self._catalog, self._waiting, self._needs, at_ms)
+        return FleetLoads(self._fleet, self._catalog, self._waiting, self._needs, at_ms, tier)
 
     def send(
         self,

@@ -90,7 +90,7 @@ class Rerouting:
 
     def _answer(self, taken: Taken, job: GenerateJob, plan: Plan) -> Answer:
         classified, headers, at_ms = job.classified, taken.record.headers, now_ms()
-        loads = self._dispatcher.loads(plan, at_ms)
+        loads = self._dispatcher.loads(plan, at_ms, classified.request.tier)
         has_draft = bool(job.path) and draft_counts(classified.request.options)
         has_ended = taken.has_ended or classified.request.request_id in self._ended
         decision = self._logic.reroute(

@@ -38,7 +38,7 @@ class Router:
         """
         classified = decode(record.value, ClassifiedRequest)
         plan, at_ms = await self._plans.in_force(), now_ms()
-        loads = self._dispatcher.loads(plan, at_ms)
+        loads = self._dispatcher.loads(plan, at_ms, classified.request.tier)
         decision = self._logic.route(classified, plan, loads, at_ms)
         match decision:
             case Placement():

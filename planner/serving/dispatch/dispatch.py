@@ -10,9 +10,13 @@ from planner.serving.dispatch import least_cost
 from planner.serving.dispatch.free_times import FreeTimes, any_of
 from planner.serving.dispatch.least_cost import Option
 from schemas.errors import Unknown
-from schemas.messages import Plan
+from schemas.messages import TIERS, Plan
 
 RETRY_MS: Final = 5.0  # between two looks for an idle worker
+INTERACTIVE, DEFAULT_TIER, _ = TIERS
+OVERTAKEN_MS: Final = (
+    48_000.0  # of a queue: to so much standard requests are admitted by default, so the rest is urgent
+)
 HOLDS: Final = frozenset({"pull"})  # kinds by which a job waits in its variant's queue until a worker is idle
 
 
@@ -28,12 +32,15 @@ def holds(plan: Plan) -> bool:
     return plan.dispatch in HOLDS
 
 
-def queued_ms(jobs: int, image_ms: float, workers: int) -> float:
-    """Time in ms that a variant's workers take for the jobs in its queue; 0 where there are none, or no workers.
+def queued_ms(jobs: int, image_ms: float, workers: int, tier: str = DEFAULT_TIER) -> float:
+    """Time in ms for which a variant's queue keeps a request of `tier` waiting; 0 without jobs in it, or workers.
 
-    `image_ms`: run time of one image alone as served, by which heartbeats count waiting jobs too.
+    `image_ms`: run time of one image alone as served, by which heartbeats count waiting jobs too. Of what tiers the
+    jobs are is not known: an interactive request is taken to overtake OVERTAKEN_MS of work, and to wait for the rest.
     """
-    return jobs * image_ms / workers if workers else 0.0
+    if not workers:
+        return 0.0
+    return max(0.0, jobs * image_ms / workers - (OVERTAKEN_MS if tier == INTERACTIVE else 0.0))
 
 
 class JobCost(NamedTuple):

@@ -1,8 +1,9 @@
 """Jobs that wait for an idle worker, one queue a variant, where a plan's dispatch pulls; and what becomes of each.
 
 `PullQueues` decides for the live forwarder (`agents/router/waiting/`) and the simulated one
-(`replay/simulation/roles/routing/forwarder.py`). A queue has two lanes: batch requests go when no other waits. Jobs of
-a lane go in the order in which they came. What waits for one variant keeps no job of another one waiting.
+(`replay/simulation/roles/routing/forwarder.py`). A queue has a lane for each tier: interactive jobs go first, but while
+a standard one waits, no more than IN_A_ROW of them in a row; batch jobs go when no other waits. Jobs of a lane go in
+the order in which they came. What waits for one variant keeps no job of another one waiting.
 
     its request has a result            dropped: cancelled, past its deadline by the ledger, or a repetition
     it cannot end by its deadline       ended, with its draft as the answer if it has one; the wait for the next free
@@ -17,15 +18,14 @@ Source: OctoAI, "Stable Diffusion at scale" (2023), "Pull-based Routing": worker
 whenever they are idle. It has no classes of urgency, and no deadlines: both are ours.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
-from planner.catalog.option_limits import BATCH_TIER
 from planner.serving.deadlines import can_meet
 from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
-from planner.serving.dispatch.dispatch import Retry, holds
-from schemas.messages import Plan, Status
+from planner.serving.dispatch.dispatch import DEFAULT_TIER, Retry, holds
+from schemas.messages import TIERS, Plan, Status
 
 
 class Chosen(Protocol):
@@ -40,7 +40,7 @@ class Chosen(Protocol):
 J = TypeVar("J")
 W = TypeVar("W", bound=Chosen)
 
-URGENT, BATCH = 0, 1  # lanes, in the order in which they are served
+IN_A_ROW: Final = 4  # interactive jobs that overtake standard ones, then one of these goes: a fifth at least is theirs
 NONE_ENDED: Container[str] = frozenset()
 NO_WORKER_YET: Final = Retry(50.0, 50.0)  # its heartbeat is waited for
 
@@ -53,6 +53,20 @@ class Waiting(NamedTuple, Generic[J]):
     tier: str
     deadline_ms: float | None  # on the clock of `now_ms`; None: it has none
     least_ms: float  # from the call that generates its images until they are judged, as short as it can be
+
+
+class Lanes(NamedTuple, Generic[J]):
+    """The jobs that wait for one variant, by tier in the order of TIERS."""
+
+    interactive: deque[Waiting[J]]
+    standard: deque[Waiting[J]]
+    batch: deque[Waiting[J]]
+
+    def next(self, overtook: int) -> deque[Waiting[J]]:
+        """Return the lane whose first job goes next, after `overtook` interactive jobs in a row; it may be empty."""
+        if self.standard and (overtook >= IN_A_ROW or not self.interactive):
+            return self.standard
+        return self.interactive or self.batch
 
 
 class Forward(NamedTuple, Generic[W]):
@@ -70,13 +84,14 @@ class PullQueues(Generic[J]):
     def __init__(self, ended: Container[str] = NONE_ENDED) -> None:
         """`ended`: ids of the requests that have a result."""
         self._ended = ended
-        self._lanes: dict[str, tuple[deque[Waiting[J]], deque[Waiting[J]]]] = {}
+        self._lanes: dict[str, Lanes[J]] = {}
+        self._overtook: Counter[str] = Counter()  # interactive jobs that went in a row while a standard one waited
         self._idle_in_ms: dict[str, float] = {}
 
     def add(self, variant: str, waiting: Waiting[J]) -> None:
         """Put a job behind those of its lane."""
-        lanes = self._lanes.setdefault(variant, (deque(), deque()))
-        lanes[BATCH if waiting.tier == BATCH_TIER else URGENT].append(waiting)
+        lanes = self._lanes.setdefault(variant, Lanes(deque(), deque(), deque()))
+        lanes[TIERS.index(waiting.tier if waiting.tier in TIERS else DEFAULT_TIER)].append(waiting)
 
     def remove(self, variant: str, is_lost: Callable[[J], bool]) -> None:
         """Forget the jobs of a variant that another owner has now."""
@@ -112,13 +127,15 @@ class PullQueues(Generic[J]):
         if lanes is None:
             return
         self._idle_in_ms.pop(variant, None)
-        for lane in lanes:
-            while lane:
-                decision = self._decide(lane[0], variant, plan, now_ms, choose)
-                if isinstance(decision, Retry):
-                    self._idle_in_ms[variant] = max(0.0, decision.idle_in_ms)
-                    return
-                yield lane.popleft(), decision
+        while lane := lanes.next(self._overtook[variant]):
+            decision = self._decide(lane[0], variant, plan, now_ms, choose)
+            if isinstance(decision, Retry):
+                self._idle_in_ms[variant] = max(0.0, decision.idle_in_ms)
+                return
+            if isinstance(decision, Forward):
+                overtakes = lane is lanes.interactive and lanes.standard
+                self._overtook[variant] = self._overtook[variant] + 1 if overtakes else 0
+            yield lane.popleft(), decision
 
     def _decide(
         self, waiting: Waiting[J], variant: str, plan: Plan, now_ms: float,

@@ -141,8 +141,8 @@ class Work(Protocol[J_contra]):
         """Return the width and height of each image of the job."""
         ...
 
-    def loads(self, plan: Plan, now_ms: float) -> Loads:
-        """Return the loads of all workers under a plan."""
+    def loads(self, plan: Plan, now_ms: float, tier: str) -> Loads:
+        """Return the loads of all workers under a plan, for a request of `tier`."""
         ...
 
 
@@ -166,8 +166,8 @@ class DiscriminatorLogic(Generic[J]):
     def on_scored(self, ask: Ask[J], confidence: float, now_ms: float) -> End[J] | SendOn[J]:
         """Decide on an image once it is scored. `confidence`: in the worst of its job's."""
         image, asked, work = ask.image, ask.asked, self._work
-        loads = work.loads(asked.plan, now_ms)
         classified = work.job(image).classified
+        loads = work.loads(asked.plan, now_ms, classified.request.tier)
         decision = self._escalation.decide(asked, classified, work.sizes(image), confidence, loads, now_ms)
         if isinstance(decision, Keep):
             return End(image, asked.plan, decision, confidence, asked.discriminator)

@@ -42,6 +42,22 @@ def flooded(rate_rps: float) -> Trace:
     return trace
 
 
+def test_where_workers_pull_a_full_standard_queue_makes_interactive_requests_wait_for_one_call_only() -> None:
+    """5 % interactive beside 115 % of what 8 workers generate; all have 2 s. Source: OctoAI, pull-based routing."""
+    own, others = arrivals(2, 40), arrivals(46, 920, seed=2)
+    at_ms = np.concatenate([own, others])
+    order = np.argsort(at_ms, kind="stable")
+    trace = asking(at_ms[order], TIERS[:2])
+    trace.wish[:] = order >= len(own)
+    run = run_of(trace, policy="octoai", parameters={}, workers=8, slo_ms=2000.0)
+    interactive, standard = run.tally.tiers["interactive"], run.tally.tiers["standard"]
+    assert interactive.ends == {Status.COMPLETED: 40}
+    latest_ms = interactive.latencies.quantile(0.99)
+    assert latest_ms is not None
+    assert latest_ms <= 1.5 * HEAVY_MS
+    assert standard.ends[Status.EXPIRED] > 0.03 * len(others)
+
+
 def p95_ms(run: Ran) -> float:
     found = run.tally.tiers["interactive"].latencies.quantile(0.95)
     assert found is not None

@@ -41,9 +41,9 @@ class SimulatedImages:
         """Return the width and height of each image of the job."""
         return job.sizes(self._variants[job.variant])
 
-    def loads(self, plan: Plan, now_ms: float) -> FleetLoads:  # noqa: ARG002
-        """Return the loads of all workers."""
-        return self._loads
+    def loads(self, plan: Plan, now_ms: float, tier: str) -> FleetLoads:  # noqa: ARG002
+        """Return the loads of all workers, for a request of `tier`."""
+        return self._loads.of(tier)
 
 
 class Judge(Sender):

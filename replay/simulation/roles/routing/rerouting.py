@@ -44,7 +44,7 @@ class Rerouter(Sender):
         now_ms = self._events.now_ms
         has_ended = self._ledger.has_ended(job)
         decision = self._logic.reroute(
-            job, job.variant, self._plan_state.plan, self._loads, now_ms, has_ended=has_ended,
+            job, job.variant, self._plan_state.plan, self._loads.of(job.tier), now_ms, has_ended=has_ended,
             has_draft=job.has_draft, waited_ms=now_ms - job.arrived_ms,
         )  # fmt: skip
         match decision:

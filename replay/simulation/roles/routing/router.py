@@ -32,7 +32,7 @@ class Router(Sender):
 
     def _decide(self, job: Job) -> bool:
         """Decide on the level of a request; False: it has ended instead."""
-        decision = self._logic.route(job, self._plan_state.plan, self._loads, self._events.now_ms)
+        decision = self._logic.route(job, self._plan_state.plan, self._loads.of(job.tier), self._events.now_ms)
         job.is_under_way = self._plan_state.is_under_way
         if isinstance(decision, Placement):
             job.placed(decision, self._shares[decision.level], self._events.now_ms)

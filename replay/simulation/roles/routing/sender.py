@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Self
 
 from planner.catalog.components import Selection
 from planner.catalog.options import AS_IT_IS, resolve_options
-from planner.serving.dispatch.dispatch import JobCost, Retry, WorkerChoice, holds, queued_ms
+from planner.serving.dispatch.dispatch import DEFAULT_TIER, JobCost, Retry, WorkerChoice, holds, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.waiting import PullQueues, Waiting
 from planner.serving.dispatch.worker_loads import WorkerPool
@@ -50,7 +51,13 @@ class FleetLoads:
         self.view, self.needs = SimulatedLoadView(), Needs(times.catalog)
         self._events, self._beats, self._silent_ms = events, beats, timing.silent_ms
         self._variants, self._times, self._queues = tuple(times.catalog.variants), times, waiting.queues
+        self._tier = DEFAULT_TIER  # of the request that is decided on
         self._subscription: Subscription | None = None  # for heartbeats; None: not listening yet
+
+    def of(self, tier: str) -> Self:
+        """Return the loads for the decisions on a request of `tier`, until those for another are asked for."""
+        self._tier = tier
+        return self
 
     def pool(self, variant: str) -> WorkerPool:
         """The workers that take new jobs of a variant."""
@@ -79,7 +86,9 @@ class FleetLoads:
 
     def _queued_ms(self, variant: str, pool: WorkerPool) -> float:
         jobs = self._queues.count(variant)
-        return queued_ms(jobs, pool.slowness * self._times[variant, 1, 0], len(pool.free)) if jobs else 0.0
+        if not jobs:
+            return 0.0
+        return queued_ms(jobs, pool.slowness * self._times[variant, 1, 0], len(pool.free), self._tier)
 
     def slowness(self, variant: str) -> float:
         """Return the run time of a variant's calls as a multiple of the profiled one; 1 if no worker serves it."""

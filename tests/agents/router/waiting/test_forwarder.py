@@ -14,6 +14,7 @@ from agents.router.waiting.progress import Committed, Progress
 from agents.router.waiting.source import OnLost
 from agents.runtime.views import WaitingCounts
 from planner.serving.ending.outcomes import step_of
+from planner.serving.routing.placement import Placement
 from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, Outcome, Status
 from schemas.record import Delivered, Incoming, Outgoing
@@ -175,7 +176,7 @@ def test_the_first_of_a_lane_goes_when_a_heartbeat_says_that_a_worker_is_idle(
         process.route(name, tier=tier)
     process.forwarder.step()
     assert sent(producer) == []
-    for seen, names in enumerate((["r-1"], ["r-1", "r-2"], ["r-1", "r-2", "batch"])):
+    for seen, names in enumerate((["r-2"], ["r-2", "r-1"], ["r-2", "r-1", "batch"])):
         is_idle(fleet, seen)
         process.forwarder.step()
         process.forwarder.step()
@@ -343,3 +344,5 @@ def test_a_router_admits_by_the_queue_before_a_level_too(process: Process) -> No
     hurried = a_classified(a_request(request_id="hurried", quality="low", deadline_ms=now_ms() + BUSY_MS + 500))
     decision = logic.route(hurried, PULL, process.dispatcher.loads(PULL, now_ms()), now_ms())
     assert getattr(decision, "code", "") == "deadline"  # 50 jobs of 20 ms before it
+    overtaking = process.dispatcher.loads(PULL, now_ms(), "interactive")
+    assert isinstance(logic.route(hurried, PULL, overtaking, now_ms()), Placement)

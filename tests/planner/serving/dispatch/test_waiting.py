@@ -79,10 +79,38 @@ def test_what_waits_for_a_busy_variant_keeps_no_job_of_another_variant_waiting(q
     assert gone(queues, "heavy", workers) == {"r-2": to("heavy-1")}
 
 
-def test_batch_requests_go_when_no_other_waits(queues: PullQueues[str]) -> None:
-    for name, tier in (("b-1", "batch"), ("r-1", "standard"), ("b-2", "batch"), ("r-2", "interactive")):
+def test_interactive_requests_go_first_and_batch_requests_when_no_other_waits(queues: PullQueues[str]) -> None:
+    for name, tier in (("b-1", "batch"), ("r-1", "standard"), ("b-2", "batch"), ("i-1", "interactive")):
         queues.add("light", a_waiting(name, tier=tier))
-    assert list(gone(queues, "light", Workers(light=3))) == ["r-1", "r-2", "b-1"]
+    assert list(gone(queues, "light", Workers(light=3))) == ["i-1", "r-1", "b-1"]
+
+
+def test_a_standard_request_goes_after_four_interactive_ones_however_many_come(queues: PullQueues[str]) -> None:
+    """A standard job with n of its lane before it goes after at most 4 (n + 1) interactive ones."""
+    for number in range(3):
+        queues.add("light", a_waiting(f"r-{number}"))
+    order = list[str]()
+    for number in range(20):  # two come for each that goes: the lane is never empty
+        queues.add("light", a_waiting(f"i-{number}", tier="interactive"))
+        queues.add("light", a_waiting(f"j-{number}", tier="interactive"))
+        order += gone(queues, "light", Workers(light=1))
+    assert [order.index(f"r-{number}") for number in range(3)] == [4, 9, 14]
+
+
+def test_interactive_requests_that_go_while_no_standard_one_waits_have_overtaken_none(queues: PullQueues[str]) -> None:
+    for number in range(9):
+        queues.add("light", a_waiting(f"i-{number}", tier="interactive"))
+    gone(queues, "light", Workers(light=5))
+    queues.add("light", a_waiting("r-1"))
+    assert list(gone(queues, "light", Workers(light=9))) == ["i-5", "i-6", "i-7", "i-8", "r-1"]
+
+
+def test_an_interactive_request_that_takes_no_worker_has_overtaken_none(queues: PullQueues[str]) -> None:
+    queues.add("light", a_waiting("r-1"))
+    for number in range(9):
+        late = {} if number > 3 else {"deadline_ms": NOW_MS}
+        queues.add("light", a_waiting(f"i-{number}", tier="interactive", **late))
+    assert list(gone(queues, "light", Workers(light=9)))[-2:] == ["r-1", "i-8"]
 
 
 def test_a_request_that_has_a_result_takes_no_worker(queues: PullQueues[str]) -> None:
@@ -137,6 +165,12 @@ def test_what_another_owner_serves_is_forgotten(queues: PullQueues[str]) -> None
 def test_a_queue_lengthens_the_wait_by_its_work_shared_among_the_workers() -> None:
     assert queued_ms(jobs=6, image_ms=20.0, workers=4) == 30.0
     assert queued_ms(jobs=6, image_ms=20.0, workers=0) == 0.0
+
+
+def test_an_interactive_request_overtakes_a_queue_as_long_as_standard_ones_make_it_and_waits_for_the_rest() -> None:
+    assert queued_ms(6, 20.0, 4, "interactive") == 0.0
+    assert queued_ms(6, 20.0, 4, "batch") == 30.0
+    assert queued_ms(1000, 200.0, 4, "interactive") == 50_000 - 48_000
 
 
 class WaitingMachine(RuleBasedStateMachine):

@@ -161,6 +161,10 @@ class BusyFleet:
     def __init__(self, story: Story) -> None:
         self._story, self.sent = story, 0
 
+    def of(self, tier: str) -> "BusyFleet":
+        assert tier == "standard"
+        return self
+
     def wait_ms(self, variant: str) -> float:
         busy_ms = self._story.busy_ms
         if busy_ms is None:
@@ -255,8 +259,8 @@ class Sends(Dispatcher):
         super().__init__(catalog, StubFleet(), "discriminator")
         self._busy = busy
 
-    def loads(self, plan: Plan, at_ms: int) -> Any:
-        del plan, at_ms
+    def loads(self, plan: Plan, at_ms: int, tier: str) -> Any:
+        del plan, at_ms, tier
         return self._busy
 
     def send(self, plan: Plan, classified: Any, placement: Any, **more: Any) -> Outgoing:
