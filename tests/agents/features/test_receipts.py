@@ -33,6 +33,8 @@ from streams.operator.receipts import decision_of, disagreement, sha256_of, stat
 from streams.security import receipts
 from streams.security.receipts import Forged, KeyFiles, Signer, demo_pair, read_image, read_record
 from streams.settings import Gateway, InvalidSettings, Receipts, load
+from streams.store.port import MemoryImageStore
+from tests.agents.features.test_features import two_images
 from tests.agents.gateway.deployment import Deployment, ended
 from tests.agents.gateway.test_app import HEART, got, png, posted, spoken
 from tests.agents.worker.test_generate import Studio, answers, read, taken
@@ -123,6 +125,15 @@ def test_a_worker_signs_the_bytes_that_it_stores_and_says_what_made_them() -> No
             assert one.info == other.info, "text chunks stay as they were"
         assert len(data) - len(unsigned) < 6000
         assert b"thumbnail" not in data
+
+
+def test_images_that_are_served_join_the_decisions_about_them(in_process: Callable[..., Any]) -> None:
+    store = MemoryImageStore()
+    results = in_process(two_images, settings=load({"receipts": {"certificate": "demo"}}), store=store)
+    for result, kept in zip(results, ([True], [False, True]), strict=True):
+        data, decision = store.get(result.image_uri), decision_of(result)
+        assert disagreement(data, read_image(data).states, decision) == ""
+        assert [each["kept"] for each in decision["stages"]] == kept
 
 
 def test_a_receipt_says_that_a_machine_made_the_image_and_no_prompt() -> None:
