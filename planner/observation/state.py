@@ -85,7 +85,9 @@ def state_of(seen: Deployment) -> tuple[Problem, ...]:
 
 def in_words(problems: Sequence[Problem]) -> str:
     """Return the sentence that comes first."""
-    return str(problems[0]) if problems else "Serving; nothing to do."
+    if not problems:
+        return "Serving; nothing to do."
+    return str(problems[0]) if problems[0].is_bad else f"Serving, but {problems[0]}"
 
 
 def lasting(ms: float) -> str:

@@ -563,8 +563,11 @@ def test_errors_of_clients_raise_no_badge_are_no_event_and_lower_no_figure() -> 
         for status, code in ((Status.REJECTED, "overloaded"), (Status.FAILED, "poison"), (Status.EXPIRED, "deadline"))
     ]
     assert ours == [False, False, False]
+    assert "by clients 1 cancelled, or refused" in text_of(deployment.page("/").text)
     deployment.buries("r-2", PROMPTS, b"x")
-    assert 'class="badge">1<' in deployment.page("/").text.partition("Dead letters")[2][:60]
+    deployment.buries("r-2", PROMPTS, b"x")
+    assert text_of(deployment.page("/").text).count("EngineFailed at worker, from prompts.v1 2 times") == 1
+    assert 'class="badge">2<' in deployment.page("/").text.partition("Dead letters")[2][:60]
 
 
 def test_an_audit_is_kept_on_the_topic_and_shown_as_the_last() -> None:
