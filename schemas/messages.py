@@ -175,6 +175,7 @@ class Made:
     engine: str = ""  # with versions, such as "diffusers 0.36.0, torch 2.9.1"
     device: str = ""  # its kind: cpu, cuda, mps
     dtype: str = ""  # precision, such as float32
+    price_per_hour: float = 0.0  # of its worker, in a currency of the operator's own; 0: not stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +313,7 @@ class Result:
     param: str = ""  # field of the request that it was REJECTED for, such as seed; "": none, or several
     wrong_at_most: float | None = None  # of images kept as this one, as `path` says of its last stage; None: no promise
     made: Made | None = None  # how its images were made; None: there are none, or an older release made them
+    cost: float | None = None  # of `generate_ms`, by its workers' prices; None: one has none, or nothing was made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,6 +421,7 @@ class Heartbeat:
     components: WorkerComponents | None = None  # None: its variant's catalog entry lists none
     slowness: float = 1.0  # run time of its last calls, as a multiple of what the catalog profiled; 1 until it knows
     device: WorkerDevice | None = None  # None: it uses none of its own, or has not begun to
+    price_per_hour: float = 0.0  # in a currency of the operator's own; 0: not stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

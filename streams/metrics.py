@@ -115,12 +115,8 @@ SHED = counter(
     "pochade_shed_total", "Requests rejected as the plan admits a share of their tier", {"tier": TIERS}, of=ROUTER
 )
 RESTARTS = counter("pochade_role_restarts_total", "Times a role's loop began again after an error", {"role": ROLES})
-LEDGER_DUPLICATES = counter(
-    "pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended", of=LEDGER
-)  # fmt: skip
-STALE_ENDS = counter(
-    "pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on"
-)  # fmt: skip
+LEDGER_DUPLICATES = counter("pochade_ledger_duplicates_total", "Outcomes dropped: the request had ended", of=LEDGER)
+STALE_ENDS = counter("pochade_stale_ends_total", "Ends of partitions reported by a leader that was behind; read on")
 
 # ---- workers
 
@@ -128,6 +124,9 @@ GENERATED = counter(
     "pochade_generated_jobs_total", "Jobs generated: from noise, draft or latent",
     {"started_from": ("noise", "draft", "latent")}, of=WORKER,
 )  # fmt: skip
+COST = counter(
+    "pochade_cost_total", "Cost of images, by worker.price_per_hour", {"level": LEVELS, "tier": TIERS}, of=WORKER
+)
 BUSY_SECONDS = counter(
     "pochade_worker_busy_seconds_total",
     "Time that this worker had jobs in progress; its rate is its busy share",
@@ -277,9 +276,7 @@ WORKERS_WANTED = gauge(
     "Workers that a variant should have, within all limits; with pochade_workers_warm what an autoscaler goes by",
     {"variant": VARIANTS}, of=PLANNER,
 )  # fmt: skip
-WORKERS_WARM = gauge(
-    "pochade_workers_warm", "Workers without a variant that should be held ready besides", of=PLANNER
-)  # fmt: skip
+WORKERS_WARM = gauge("pochade_workers_warm", "Workers without a variant that should be held ready besides", of=PLANNER)
 LIVE_WORKERS = gauge("pochade_live_workers", "Workers that the newest proposal was made for", of=PLANNER)
 WORKERS = gauge(
     "pochade_workers", "Workers by the state that their last heartbeat reports; silent: it is overdue",

@@ -149,6 +149,8 @@ class Worker(Section):
     heartbeat_ms: int = Field(500, ge=50)
     job_timeout_s: float = Field(600, gt=0)  # a job longer than this, stores and commits apart, ends the process
     max_attempts: int = Field(3, ge=1)  # calls of a job that may fail before it is FAILED
+    # Cost of this worker, idle or not, in a currency of your own: results, metrics and reports go by it; 0: not stated
+    price_per_hour: float = Field(0, ge=0, allow_inf_nan=False)
     png_text: bool = True  # whether an image's PNG file says how it was made, its prompt included
     components: WorkerComponentSettings = WorkerComponentSettings()
 

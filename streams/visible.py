@@ -1,6 +1,7 @@
 """Texts of others for a terminal or a log: what would steer the terminal, or pass for another line, is taken out."""
 
 import json
+import math
 import re
 import sys
 from typing import Any
@@ -26,6 +27,12 @@ def visible_lines(text: str) -> str:
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun, as "1 broker" or "3 brokers"; `nouns`: a plural that is not noun + s."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def amount(value: float) -> str:
+    """Return money with at least two decimals, and three significant digits, such as 12.30 or 0.000123."""
+    decimals = 2 - math.floor(math.log10(abs(value))) if value else 2
+    return f"{value:,.{max(2, decimals)}f}"
 
 
 def takes_unicode() -> bool:

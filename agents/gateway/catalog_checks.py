@@ -13,6 +13,7 @@ from planner.serving.decisions import UNHONOURED
 from planner.serving.routing.composing import fit_of
 from schemas.errors import Unknown
 from schemas.messages import GenerateRequest
+from schemas.topics import HOUR_MS
 from streams.settings import InvalidSettings
 
 UNKNOWN_S: Final = 0  # a model's creation time: catalogs do not state it, OpenAI's clients require a number
@@ -22,9 +23,10 @@ class CatalogChecks:
     """Refuses, before anything is written, requests that the router would reject by the catalog alone."""
 
     def __init__(
-        self, catalog: Catalog, aliases: Mapping[str, str], serving: Callable[[str], tuple[int, float]]
+        self, catalog: Catalog, aliases: Mapping[str, str], serving: Callable[[str], tuple[int, float, float | None]]
     ) -> None:
-        """`aliases`: other names of models (`gateway.models`). `serving`: a variant's workers now, and their slowness.
+        """`aliases`: other names of models (`gateway.models`). `serving`: a variant's workers now, their slowness, and
+        their price per hour.
 
         Raises InvalidSettings for an alias of no model.
         """
@@ -66,18 +68,19 @@ class CatalogChecks:
         """Return a variant's own size, steps and guidance, what may be asked of it, and the time of an image.
 
         `limits`: of the options in numbers that it follows; without width and height it has one size. `expected_ms`: of
-        an image once a worker begins it, by the workers of now, else as profiled. `price`: of an image; null: unknown.
+        an image once a worker begins it, by the workers of now, else as profiled. `price`: of that time; null: unknown.
         """
         if name not in self._catalog.served:
             return {"model": name, "variants": self._catalog.bases.get(name, list(self._catalog.variants))}
         variant = self._catalog.served[name]
-        workers, slowness = self._serving(name)
+        workers, slowness, price = self._serving(name)
+        expected_ms = run_ms(variant, 1) * slowness
         return {
             "model": name, "size": f"{variant.width}x{variant.height}", "steps": variant.steps,
             "guidance": variant.guidance, "honours": list(variant.honours), "bases": list(variant.bases),
             "adapters": list(variant.adapters),
             "controls": list(variant.controls), "limits": limits_of(variant), "workers": workers,
-            "expected_ms": round(run_ms(variant, 1) * slowness), "price": None,
+            "expected_ms": round(expected_ms), "price": price and round(price * expected_ms / HOUR_MS, 9),
         }  # fmt: skip
 
     def check(self, request: GenerateRequest, params: Mapping[str, str]) -> None:

@@ -204,8 +204,13 @@ def provenance(result: Result, overridden: tuple[str, ...] = ()) -> dict[str, An
         "overridden": [*overridden, *result.overridden],
         "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused,
         "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
-        "made": to_wire(Made)(result.made) if result.made else None,
+        "made": _made(result.made) if result.made else None, "cost": result.cost,
     }  # fmt: skip
+
+
+def _made(made: Made) -> dict[str, Any]:
+    """Return how images were made; what its worker costs an hour is the deployment's own business."""
+    return {name: value for name, value in to_wire(Made)(made).items() if name != "price_per_hour"}
 
 
 def _unsupported(name: str, values: Sequence[Any], value: Any, why: str) -> Refusal:

@@ -99,7 +99,7 @@ class LocalWorker:
         queue = around.queues[variant.name]
         views = WorkerViews(
             engine, variant, around.catalog, lambda: around.plans.plan, around.ended, around.poison,
-            worker_id=self.worker_id, loads=around.fleet.loads,
+            worker_id=self.worker_id, loads=around.fleet.loads, price_per_hour=around.settings.worker.price_per_hour,
         )  # fmt: skip
         driver = WindowDriver(
             self.worker_id, views, around.store, self._refuges, around.settings.worker.max_attempts,

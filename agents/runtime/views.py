@@ -14,7 +14,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_ID
 from planner.control.same_plan import remembering
 from planner.control.validity import check_live, is_newer
-from planner.observation.workers import ReceivedHeartbeat
+from planner.observation.workers import ReceivedHeartbeat, stated_prices
 from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
@@ -184,6 +184,10 @@ class FleetView:
         """Run time of a variant's calls as a multiple of the profiled one, by its workers' last heartbeats: median."""
         with self._lock:
             return self._loads.pool(variant, at_ms, self._silent_ms).slowness
+
+    def prices(self, at_ms: int, variant: str) -> tuple[float, ...]:
+        """Return the prices per hour of the live workers of a variant; () if one states none."""
+        return stated_prices(self.heartbeats, at_ms, self._silent_ms, variant)
 
     def serving(self, variants: Iterable[str], at_ms: int) -> int:
         """Number of workers that take new jobs of these variants."""

@@ -29,7 +29,7 @@ from planner.catalog.options import resolve_options
 from planner.reuse.lookups.lookup import described, job_of
 from planner.reuse.neighbour import latent_name
 from planner.serving.dispatch.worker import POLL_MS, WorkerLogic, group_by_call
-from planner.serving.ending.outcomes import completed_by_draft, expired, failed, rejected
+from planner.serving.ending.outcomes import completed_by_draft, cost_of, expired, failed, rejected, step_of
 from planner.serving.generating.effects import (
     Answer,
     Away,
@@ -481,6 +481,8 @@ class WindowDriver:
             reuse=None if decision is None else described(decision, each.how.steps), latent=storing.latent_ref,
             components=each.how.components.ids, times=times.parts, made=self._views.made(each),
         )  # fmt: skip
+        if cost := cost_of((step_of(image, None, None),)):
+            metrics.COST.labels(job.level, each.request.tier).inc(cost)
         record = outgoing(
             topics.IMAGES, image, request_id=each.request.request_id, cause=each.taken.record.headers, role=ROLE,
             now_ms=now_ms(), facts={"worker": self._worker_id, "sha256": first.sha256},

@@ -44,6 +44,7 @@ class WorkerState:
     store: ComponentStore | None = None  # of the variant that is served; None: it has no components
     device: DeviceWatch | None = None  # None: not watched
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
+    price_per_hour: float = 0.0  # 0: not stated
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
 
 
@@ -102,7 +103,7 @@ class Heart:
             reuse=me.reuse.health() if me.reuse is not None else None,
             components=store.report() if (store := me.store) is not None else None,
             slowness=logic.slowness if logic is not None else 1.0,
-            device=me.device.report() if me.device is not None else None,
+            device=me.device.report() if me.device is not None else None, price_per_hour=me.price_per_hour,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

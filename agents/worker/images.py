@@ -236,7 +236,7 @@ def texts_of(prompt: str, made: Made, number: int) -> dict[str, str]:
     """Return the texts of the PNG file of a request's image, the first one's number being 0, by their keywords.
 
     `parameters`: as AUTOMATIC1111's web UI writes and reads them; `pochade`: all of it, as JSON. They name no request,
-    time or worker: an image that is made again has the same bytes.
+    time or worker, and no price of one: an image that is made again has the same bytes.
     """
     seed = None if made.seed is None else (made.seed + number) % SEED_LIMIT
     facts: dict[str, object] = {
@@ -247,6 +247,7 @@ def texts_of(prompt: str, made: Made, number: int) -> dict[str, str]:
     avoided = [f"Negative prompt: {made.negative_prompt}"] if made.negative_prompt else []
     said = ", ".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, ""))
     whole = {"prompt": prompt, **to_wire(Made)(made), "seed": seed}
+    del whole["price_per_hour"]
     return {"parameters": "\n".join([prompt, *avoided, said]), "pochade": json.dumps(whole, ensure_ascii=False)}
 
 

@@ -89,8 +89,9 @@ class Worker:
         self._ended = ended
         self._fleet = fleet
         self._poison = poison or PoisonView()
-        self._me = WorkerState(worker_id, watchdog=Watchdog(settings.worker.job_timeout_s, self._bite))
         asked = settings.worker  # an id made of the process's would not be known again
+        watchdog = Watchdog(asked.job_timeout_s, self._bite)
+        self._me = WorkerState(worker_id, price_per_hour=asked.price_per_hour, watchdog=watchdog)
         name = asked.id or "-".join(filter(None, (socket.gethostname(), asked.device)))
         file = settings.home.expanduser() / "workers" / f"{name}.faults"
         self._faults = FaultHistory(file, self._poison.__contains__)
@@ -251,6 +252,7 @@ class Worker:
             self._me.reuse,
             self._me.worker_id,
             self._fleet.loads,
+            self._settings.worker.price_per_hour,
         )
         return WindowDriver(
             self._me.worker_id, views, self._store, self._refuges, self._settings.worker.max_attempts,

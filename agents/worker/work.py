@@ -170,12 +170,13 @@ class WorkerViews:
     def __init__(
         self, engine: OpenedEngine, variant: Variant, catalog: Catalog, plan: Callable[[], Plan | None],
         ended: EndedView, poison: PoisonView, reuse: WorkerReuse | None = None, worker_id: str = "",
-        loads: Callable[[str, int], Sequence[Load]] = lambda _variant, _now_ms: (),
+        loads: Callable[[str, int], Sequence[Load]] = lambda _variant, _now_ms: (), price_per_hour: float = 0.0,
     ) -> None:  # fmt: skip
         """`plan`: the one in force. `reuse`: None: nothing begins from stored latents.
 
-        `loads`: the workers that take jobs of a variant now.
+        `loads`: the workers that take jobs of a variant now. `price_per_hour`: of this one; 0: not stated.
         """
+        self._price_per_hour = price_per_hour
         self._worker_id, self._loads = worker_id, loads
         self.engine, self.variant, self._catalog = engine, variant, catalog
         self._plan, self._ended, self.poison, self.reuse = plan, ended, poison, reuse
@@ -231,6 +232,7 @@ class WorkerViews:
             strength=how.components.strength, scheduler=used.scheduler, model=used.model,
             weights=dict.fromkeys(how.components.ids, "") | dict(used.weights),
             engine=used.engine or self.variant.engine, device=used.device, dtype=used.dtype,
+            price_per_hour=self._price_per_hour,
         )  # fmt: skip
 
     def looks_up(self) -> bool:

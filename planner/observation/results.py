@@ -9,10 +9,17 @@ import numpy as np
 from planner.catalog.model import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
 from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
-from planner.serving.decisions import says_nothing_of_the_service
+from planner.serving.decisions import INVALID, LACKED_CAPACITY
 from schemas.messages import Plan, Status
 
 MAX_RESULTS = 200_000  # that count
+
+
+def says_nothing_of_the_service(status: Status, code: str) -> bool:
+    """Whether a request ended so by what it is, or by its client: cancelled, or for a fault of its own."""
+    if status is Status.REJECTED:
+        return code not in LACKED_CAPACITY
+    return status is Status.CANCELLED or (status is Status.FAILED and code == INVALID)
 
 
 class Results:

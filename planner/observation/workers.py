@@ -60,3 +60,12 @@ def live_workers(
         for worker_id, seen in sorted(heartbeats.items())
         if now_ms - seen.seen_ms <= silent_ms and seen.heartbeat.state not in GONE
     )
+
+
+def stated_prices(
+    heartbeats: Mapping[str, ReceivedHeartbeat], now_ms: int, silent_ms: int, variant: str = ""
+) -> tuple[float, ...]:
+    """Return the prices per hour of the live workers, of one variant or of all; () if one states none."""
+    live = live_workers(heartbeats, now_ms, silent_ms)
+    found = [heartbeats[each.worker_id].heartbeat.price_per_hour for each in live if variant in ("", each.variant)]
+    return tuple(found) if all(found) else ()

@@ -74,4 +74,4 @@ def differences(made: Made | None, other: Made | None) -> str:
     if made is None or other is None:
         return ""
     pairs = ((name, getattr(made, name), getattr(other, name)) for name in Made.__dataclass_fields__)
-    return ", ".join(f"{name} {one} -> {two}" for name, one, two in pairs if one != two)
+    return ", ".join(f"{name} {one} -> {two}" for name, one, two in pairs if one != two and name != "price_per_hour")

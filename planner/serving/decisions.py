@@ -28,13 +28,6 @@ class Rejection:
     param: str = ""  # field of the request that is at fault; "": none, or several
 
 
-def says_nothing_of_the_service(status: Status, code: str) -> bool:
-    """Whether a request ended so by what it is, or by its client: cancelled, or for a fault of its own."""
-    if status is Status.REJECTED:
-        return code not in LACKED_CAPACITY
-    return status is Status.CANCELLED or (status is Status.FAILED and code == INVALID)
-
-
 class Ignored(NamedTuple):
     """The decision to do nothing for a record, and why."""
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from planner.serving.decisions import scores_in_words
 from schemas.messages import GenerateRequest, Result, Stage, Status
 from streams.clock import utc
-from streams.operator.explain import asked_in_words, how_begun, made_in_words, steps_of, why
+from streams.operator.explain import asked_in_words, cost_in_words, how_begun, made_in_words, steps_of, why
 from streams.visible import visible
 
 COLUMNS = ("ended", "outcome", "level", "confidence", "latency", "request", "prompt")
@@ -124,6 +124,8 @@ def _facts(result: Result, request: GenerateRequest | None) -> dict[str, str]:
         parts = (("load", result.load_ms), ("encode", result.encode_ms), ("denoise", result.denoise_ms),
                  ("decode", result.decode_ms))  # fmt: skip
         facts["generated in"] = ", ".join(f"{name} {ms or 0:.1f} ms" for name, ms in parts)
+    if cost := cost_in_words(result):
+        facts["cost"] = cost
     if result.overridden:
         facts["overridden"] = "; ".join(result.overridden)
     if begun := [f"{step.level} {how}" for step in steps_of(result) if (how := how_begun(step))]:

@@ -7,10 +7,12 @@ import dataclasses
 
 from planner.reuse.neighbour import Miss
 from planner.serving.decisions import scores_in_words
+from planner.serving.ending.outcomes import cost_of
 from schemas.errors import InvalidRecord
 from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Made, Result, Stage, Status
 from streams.codec.avro import from_json
+from streams.visible import amount
 
 VERBS = {
     Status.REJECTED: "rejected",
@@ -97,6 +99,15 @@ def made_in_words(made: Made) -> str:
     known = filter(None, (made.scheduler, made.model, *weights, made.engine, made.device, made.dtype))
     size = f"{made.width}x{made.height} px"
     return f"{made.variant}, {seed}, {made.steps} steps{begun}, guidance {made.guidance:g}, {size}; {', '.join(known)}"
+
+
+def cost_in_words(result: Result) -> str:
+    """Return what a request's worker time cost, with its stages where there are several; "": not stated."""
+    if result.cost is None:
+        return ""
+    steps = steps_of(result)
+    parts = (f"{step.level} {amount(cost)}" for step in steps if (cost := cost_of((step,))) is not None)
+    return amount(result.cost) + (f", of which {', '.join(parts)}" if len(steps) > 1 else "")
 
 
 def _rejections(steps: list[Stage]) -> str:

@@ -325,6 +325,20 @@ def _made() -> tuple[Any, ...]:
 
 
 MADE = _made()
+
+
+def _priced() -> tuple[Any, ...]:
+    """What workers cost; ids 71 to 75."""
+    job, image, outcome, result = MADE
+    made = dataclasses.replace(image.made, price_per_hour=2.5)
+    path = (dataclasses.replace(outcome.path[0], made=made),)
+    job = dataclasses.replace(job, path=path)
+    image, outcome = dataclasses.replace(image, job=job, made=made), dataclasses.replace(outcome, path=path)
+    result = dataclasses.replace(result, made=made, cost=0.0015)
+    return job, image, outcome, result, dataclasses.replace(ON_A_CARD, price_per_hour=2.5)
+
+
+PRICED = _priced()
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -342,6 +356,7 @@ EXAMPLE_OF = dict(
             ON_A_CARD,
             *PROMISED,
             *MADE,
+            *PRICED,
         ),
         start=1,
     )

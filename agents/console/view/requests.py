@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from agents.gateway.streaming.notes import Note, noted
-from planner.serving.decisions import says_nothing_of_the_service
+from planner.observation.results import says_nothing_of_the_service
 from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest, Result, Status
 
 MAX_PROMPT: Final = 2000  # characters that are kept of one

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from planner.serving.decisions import says_nothing_of_the_service
+from planner.observation.results import says_nothing_of_the_service
 from schemas.messages import Result, Status
 
 SPAN_S: Final = 600  # that is remembered

@@ -14,7 +14,7 @@ from agents.gateway.streaming.notes import note_in
 from agents.runtime.views import FleetView
 from planner.catalog.model import Catalog
 from planner.observation.observation import PROMPTS as HARDNESSES
-from planner.serving.decisions import says_nothing_of_the_service
+from planner.observation.results import says_nothing_of_the_service
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
 from schemas.messages import ClassifiedRequest, EventKind, OperatorAction, Result, Status
 from schemas.record import Incoming

@@ -5,6 +5,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from statistics import fmean
 from typing import Final
 
 from agents.gateway.streaming.notes import Note
@@ -107,13 +108,17 @@ class ExpectedTimes:
                 self._last_ms = now_ms
             return self._last.get(request_id)
 
-    def serving(self, variant: str) -> tuple[int, float]:
-        """Return how many workers take new jobs of a variant, and its run time as a multiple of the profiled one."""
+    def serving(self, variant: str) -> tuple[int, float, float | None]:
+        """Return a variant's workers that take new jobs, its run time as a multiple of the profiled one, and its price.
+
+        The price is that of a worker for an hour, on average; None: not known.
+        """
         with self._lock:
             if (plan := self._plans.plan) is not None:
                 self._fleet.obey(plan)
-            fleet = _Fleet(self._fleet, self._clock_ms())
-            return fleet.serving_of(variant), fleet.slowness(variant)
+            now_ms = self._clock_ms()
+            fleet, prices = _Fleet(self._fleet, now_ms), self._fleet.prices(now_ms, variant)
+            return fleet.serving_of(variant), fleet.slowness(variant), fmean(prices) if prices else None
 
     def waits_in_vain(self, request_id: str) -> str:
         """Say what a request waits for that no worker serves; "" if a worker serves it, or this is not known."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from planner.serving.ending.ended_ids import EndedIds
-from planner.serving.ending.outcomes import expired, failed
+from planner.serving.ending.outcomes import cost_of, expired, failed
 from schemas.avro import to_wire
 from schemas.errors import InvalidRecord, UnknownSchema
 from schemas.messages import ClassifiedRequest, GenerateRequest, Outcome, Result, Stage, Status
@@ -189,6 +189,7 @@ def result_of(outcome: Outcome) -> Result:
         components=last.components if last and outcome.status is Status.COMPLETED else (),
         wrong_at_most=last.promise.wrong_at_most if last and last.promise else None,
         made=last.made if last and image else None,
+        cost=cost_of(outcome.path),
         **_safety_of(last if image else None),
         **_times_of(outcome.path),
         **_reuse_of(outcome.path),

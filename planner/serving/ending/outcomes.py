@@ -51,6 +51,14 @@ def step_of(
     )
 
 
+def cost_of(path: tuple[Stage, ...]) -> float | None:
+    """Return the price of the worker time of stages; None: there are none, or the worker of one has no price."""
+    priced = [(stage.made.price_per_hour, stage) for stage in path if stage.made and stage.made.price_per_hour]
+    if not priced or len(priced) < len(path):
+        return None
+    return round(sum(price * stage.generate_ms / stage.batch for price, stage in priced) / 3_600_000, 9)  # ms an hour
+
+
 def as_score(confidence: float | None) -> float:
     """The confidence as a number; 0 for one that is missing or not finite, as it vouches for nothing."""
     return confidence if confidence is not None and math.isfinite(confidence) else 0.0

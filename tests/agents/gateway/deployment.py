@@ -165,11 +165,11 @@ class Deployment:
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8760")
 
-    def serves(self, *workers: str, plan: Plan | None = None) -> None:
+    def serves(self, *workers: str, plan: Plan | None = None, price_per_hour: float = 0.0) -> None:
         """Have the topics tell of a plan that sends all to light, and of light's idle workers."""
         self.plans.obey(plan or a_plan(cascades=(), allocation=dict.fromkeys(workers, "light")))
         for partition, worker in enumerate(workers):
-            heartbeat = a_heartbeat(worker_id=worker, partitions=(owned(partition),))
+            heartbeat = a_heartbeat(worker_id=worker, partitions=(owned(partition),), price_per_hour=price_per_hour)
             record = Incoming(
                 topic=FLEET, partition=0, offset=partition, timestamp_ms=self.now_ms, key=worker.encode(),
                 value=encode(heartbeat),

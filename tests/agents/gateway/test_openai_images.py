@@ -14,7 +14,7 @@ from agents.gateway.openai_images import PARAMS, ImagesRequest, answer, parse
 from agents.gateway.refusals import INVALID, KINDS, Refusal, refusal_of
 from planner.serving.admission.admission import check
 from planner.serving.ending.ledger import result_of
-from schemas.messages import GenerateOptions, Result, Status
+from schemas.messages import GenerateOptions, Made, Result, Status
 from streams.codec.prompt_file import request_of
 from streams.settings import Requests
 from tests.builders import NOW_MS, an_outcome
@@ -174,6 +174,10 @@ def test_the_answer_has_the_images_in_the_form_that_was_asked_for() -> None:
         NOW_MS // 1000, "webp", "64x48", "high",
     )  # fmt: skip
     assert told["pochade"]["request_id"] == "r-1"
+    made = Made(variant="light", seed=7, steps=2, guidance=1, width=64, height=48, price_per_hour=2.5)
+    ours = answer(asked, completed(made=made, cost=0.0015), [], NOW_MS)["pochade"]
+    assert (ours["cost"], ours["made"]["seed"]) == (0.0015, 7)
+    assert "price_per_hour" not in ours["made"], "what a worker costs is the deployment's own business"
     asked = parsed(response_format="url", quality="hd")
     by_url = answer(asked, completed(), ["http://here/1", "http://here/2"], NOW_MS)
     assert by_url["data"] == [{"url": "http://here/1"}, {"url": "http://here/2"}]

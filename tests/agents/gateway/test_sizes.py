@@ -142,4 +142,7 @@ def test_a_model_says_what_may_be_asked_of_it_and_how_long_an_image_takes() -> N
     assert shown["limits"]["steps"] == {"min": 1, "max": 200}
     assert (shown["workers"], shown["expected_ms"], shown["price"]) == (2, 20, None)
     assert got(deployment, "/v1/models/heavy").json()["pochade"]["workers"] == 0
+    deployment.serves("w-1", "w-2", price_per_hour=3.6)
+    assert got(deployment, "/v1/models/light").json()["pochade"]["price"] == pytest.approx(20 * 3.6 / 3_600_000)
+    assert got(deployment, "/v1/models/heavy").json()["pochade"]["price"] is None, "no worker serves it"
     assert got(Deployment(catalog=PLAIN), "/v1/models/light").json()["pochade"]["limits"] == {}

@@ -49,11 +49,15 @@ class JudgedViews(WorkerViews):
 def a_driver(
     worker_id: str, engine: Engine, variant: Variant, store: ImageStore, ended: Container[str] = frozenset(),
     max_attempts: int = 3, *, judged_ms: float = 0.0, refuges: Refuges | None = None, plan: Plan | None = None,
-    reuse: WorkerReuse | None = None, loads: Loads = lambda _variant, _now_ms: (), **more: Any,
+    reuse: WorkerReuse | None = None, loads: Loads = lambda _variant, _now_ms: (), price_per_hour: float = 0.0,
+    **more: Any,
 ) -> WindowDriver:  # fmt: skip
     """A driver on these stubs; judging takes no time unless it is said."""
     opened = OpenedEngine(engine)
-    views = JudgedViews(opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse, worker_id, loads)  # type: ignore[arg-type]
+    views = JudgedViews(
+        opened, variant, a_catalog(), lambda: plan, ended, PoisonView(), reuse, worker_id, loads,  # type: ignore[arg-type]
+        price_per_hour,
+    )  # fmt: skip
     views.fixed_ms = judged_ms
     return WindowDriver(worker_id, views, store, refuges or RefugeLogic(a_catalog()), max_attempts, **more)
 

@@ -3,6 +3,7 @@
 
 import hashlib
 import io
+import itertools
 import json
 import threading
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
+from prometheus_client import REGISTRY
 
 from agents.worker import driving
 from agents.worker.jobs import Taken
@@ -101,6 +103,23 @@ def test_an_image_says_how_it_was_made_in_its_record_and_in_its_file() -> None:
     own = {"prompt": "a red heart, \u2661", "seed": 2**63 - 1, "steps": 5, "negative_prompt": "rain", "width": 32}
     assert json.loads(first["pochade"]).items() >= own.items()
     assert json.loads(second["pochade"]) == {**json.loads(first["pochade"]), "seed": 0}, "seeds go round"
+
+
+def test_a_worker_with_a_price_states_it_in_records_counts_the_cost_and_keeps_it_out_of_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driving, "now_ms", itertools.count(now_ms(), 1000).__next__)
+    labels = {"level": "light", "tier": "interactive"}
+    before = REGISTRY.get_sample_value("pochade_cost_total", labels) or 0.0
+    studio = Studio(price_per_hour=3600.0)
+    (written,) = answers(studio.driver, [taken(tier="interactive")])
+    said = read(written, ImageGenerated)
+    assert said.made is not None
+    assert said.made.price_per_hour == 3600.0
+    cost = (REGISTRY.get_sample_value("pochade_cost_total", labels) or 0.0) - before
+    assert cost == pytest.approx((said.generated_ms - said.started_ms) / 1000)
+    assert cost >= 1
+    assert "price" not in opened(studio, said.image.uri).text["pochade"]
 
 
 def test_the_same_request_made_again_has_the_same_bytes() -> None:

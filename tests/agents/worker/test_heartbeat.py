@@ -122,6 +122,12 @@ def test_the_batch_in_hand_counts_once_on_top_of_what_waits_and_the_slowness_of_
     assert producer.beats[0].slowness == 1.5
 
 
+def test_a_heartbeat_states_what_its_worker_costs() -> None:
+    producer = Listening()
+    Heart(WorkerState("w-1", price_per_hour=2.5), producer, 60_000).start().close()
+    assert producer.beats[-1].price_per_hour == 2.5
+
+
 def test_a_worker_whose_call_hangs_says_so_and_is_not_told_to_be_free() -> None:
     producer = Listening()
     state = WorkerState(

@@ -117,3 +117,4 @@ def test_stated_fields_are_read_back_as_the_request() -> None:
 def test_what_differs_between_two_images_is_named() -> None:
     assert differences(MADE, replace(MADE, device="cuda", seed=8)) == "seed 77 -> 8, device  -> cuda"
     assert differences(MADE, None) == differences(MADE, MADE) == ""
+    assert differences(MADE, replace(MADE, price_per_hour=2.5)) == "", "what a worker costs makes no other image"

@@ -5,8 +5,8 @@ import pytest
 
 from planner.serving.routing.escalation import AS_REQUESTED
 from schemas.errors import InvalidRecord
-from schemas.messages import Stage, StageReuse, Status
-from streams.operator.explain import how_begun, steps_of, why
+from schemas.messages import Made, Stage, StageReuse, Status
+from streams.operator.explain import cost_in_words, how_begun, steps_of, why
 from tests.replay.runs import a_result, a_step
 
 
@@ -36,6 +36,14 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
 )
 def test_a_kept_image_is_reported_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
     assert why(a_result(a_step(confidence=confidence, threshold=threshold))) == says
+
+
+def test_the_cost_of_a_request_is_said_by_stage_and_in_total() -> None:
+    made = Made(variant="light", seed=7, steps=2, guidance=1, width=32, height=32, price_per_hour=3.6)
+    light, heavy = a_step(made=made), a_step(made=made, stage=1, level="heavy", generate_ms=12_340_000)
+    assert cost_in_words(a_result(light)) == "0.0000200"
+    assert cost_in_words(a_result(light, heavy)) == "12.34, of which light 0.0000200, heavy 12.34"
+    assert cost_in_words(a_result(a_step())) == "", "its worker has no price"
 
 
 def test_what_the_role_says_that_kept_an_image_is_not_contradicted() -> None:

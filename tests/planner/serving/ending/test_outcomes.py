@@ -1,14 +1,16 @@
 """How requests end."""
 
+import dataclasses
 import json
 import math
+from typing import Any
 
 import pytest
 
 from planner.serving.ending.ledger import result_of
-from planner.serving.ending.outcomes import completed, expired, failed, rejected, step_of
+from planner.serving.ending.outcomes import completed, cost_of, expired, failed, rejected, step_of
 from schemas.avro import to_wire
-from schemas.messages import CallTimes, LatentRef, Outcome, Stage, StageReuse, Status
+from schemas.messages import CallTimes, LatentRef, Made, Outcome, Stage, StageReuse, Status
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref, an_outcome
 
 SAID = {"by": "test", "now_ms": NOW_MS + 1000}
@@ -39,6 +41,26 @@ def test_a_result_adds_up_where_the_time_of_its_calls_went_and_a_batch_shares_it
     assert (result.load_ms, result.encode_ms, result.denoise_ms, result.decode_ms) == (4.5, 2.0, 12.0, 4.0)
     untold = result_of(an_outcome(path=(path[0], step_of(an_image(), None, None))))
     assert untold.denoise_ms is None, "a part of the time is no time of all"
+
+
+def on_a_worker_of(price_per_hour: float, **changes: Any) -> Stage:
+    made = Made(variant="light", seed=7, steps=2, guidance=1, width=32, height=32, price_per_hour=price_per_hour)
+    return dataclasses.replace(step_of(an_image(), None, None), made=made, **changes)
+
+
+def test_a_request_costs_the_worker_time_of_its_stages_each_at_its_own_workers_price() -> None:
+    light = on_a_worker_of(0.9, generate_ms=8000, batch=4)
+    heavy = on_a_worker_of(3.6, stage=1, level="heavy", generate_ms=5000)
+    assert cost_of((light,)) == pytest.approx(2 * 0.9 / 3600)
+    result = result_of(an_outcome(path=(light, heavy)))
+    assert result.cost == pytest.approx((2 * 0.9 + 5 * 3.6) / 3600)
+
+
+def test_a_request_with_a_stage_of_unknown_price_has_no_cost() -> None:
+    dear = on_a_worker_of(3.6)
+    for other in (on_a_worker_of(0.0), step_of(an_image(made=None), None, None)):
+        assert result_of(an_outcome(path=(other, dear))).cost is None, "the price of a part is not that of all"
+    assert result_of(an_outcome(path=())).cost is None
 
 
 def test_clocks_that_disagree_never_make_a_negative_time() -> None:
