@@ -18,6 +18,7 @@ def sha256_of(text: str) -> str:
 def states_of(job: GenerateJob, made: Made, number: int) -> dict[str, Any]:
     """Return what the manifest of a job's image states: which request, which plan, and how it was made."""
     values = {name: value for name, value in to_wire(Made)(made).items() if value not in (None, "", {})}
+    del values["price_per_hour"]  # images go to anybody
     if made.seed is not None:
         values["seed"] = (made.seed + number) % SEED_LIMIT
     if negative := values.pop("negative_prompt", ""):

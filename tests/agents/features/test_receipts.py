@@ -119,6 +119,7 @@ def test_a_worker_signs_the_bytes_that_it_stores_and_says_what_made_them() -> No
         assert (found.states["request_id"], found.states["number"]) == ("r-1", number)
         assert found.states["plan_version"] == said.job.plan_version
         assert found.states["made"]["seed"] == 7 + number
+        assert "price_per_hour" not in found.states["made"], "images go to anybody"
         assert (found.is_trusted, found.ingredients) == (False, ())
         with Image.open(io.BytesIO(data)) as one, Image.open(io.BytesIO(unsigned)) as other:
             assert one.tobytes() == other.tobytes()
