@@ -41,7 +41,7 @@ def history(obj: LazySettings, output: str) -> None:
     Plans that decide the same are one decision, of the first one's version and reason.
     """
     from agents.commands.plan_tables import decisions_as_json, print_history, print_json
-    from planner.control.same_plan import decisions
+    from planner.control.renewal.same_plan import decisions
     from streams.clock import now_ms
     from streams.control.history import published
 

@@ -15,7 +15,7 @@ from agents.planner.describing import (
     describe_reuse,
     describe_routes,
 )
-from planner.control.same_plan import Decision
+from planner.control.renewal.same_plan import Decision
 from schemas.avro import to_wire
 from schemas.messages import Cascade, Pin, Plan, Route
 from streams.clock import utc

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planner.components.holdings import LOCAL
-from planner.control.same_plan import admitted
+from planner.control.renewal.same_plan import admitted
 from schemas.messages import Admission, Cascade, Plan, ResidencyPlan, ReusePlan, Route
 
 MAX_LISTED = 20  # components in a description

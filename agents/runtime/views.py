@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_ID
-from planner.control.same_plan import remembering
+from planner.control.renewal.same_plan import remembering
 from planner.control.validity import check_live, is_newer
 from planner.observation.workers import ReceivedHeartbeat, stated_prices
 from planner.serving.dispatch.dispatch import Retry

@@ -9,8 +9,8 @@ import numpy as np
 from planner.catalog.bands import Histogram, cascade_table, hardness_of, shares_within
 from planner.catalog.entries import deferred_share, run_ms, variant_of
 from planner.catalog.model import Catalog, Pair
-from planner.control.format import counted, number
 from planner.control.proposal import PlanProposal
+from planner.control.wording.format import counted, number
 from planner.observation.observation import Observation, queue_wait_ms
 from schemas.messages import Cascade, Route
 

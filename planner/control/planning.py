@@ -11,11 +11,11 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from planner.catalog.model import Catalog
-from planner.control.carry_over import carry_on, fallback_plan
 from planner.control.plans import memory_of, publish
 from planner.control.proposal import OURS, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.propose import Rules, must_pay, propose, with_forecast_of
-from planner.control.replan import (
+from planner.control.renewal.carry_over import carry_on, fallback_plan
+from planner.control.renewal.replan import (
     FIRST_PLAN,
     GROWTH_MS,
     HOLD_S,
@@ -28,10 +28,10 @@ from planner.control.replan import (
     signals_of,
     why_now,
 )
+from planner.control.renewal.same_plan import decide_alike, forgetting, memories_of, same_scale
+from planner.control.renewal.steady import Solved, is_steady, solved_for
 from planner.control.reservation import left_waiting, on_request_of
 from planner.control.residency import with_residency
-from planner.control.same_plan import decide_alike, forgetting, memories_of, same_scale
-from planner.control.steady import Solved, is_steady, solved_for
 from planner.control.validity import CheckPlan, check_live
 from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers

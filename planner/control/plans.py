@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from planner.control.proposal import PlanProposal
-from planner.control.sentence import describe
+from planner.control.wording.sentence import describe
 from schemas.messages import Plan
 
 

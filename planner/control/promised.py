@@ -15,8 +15,8 @@ from planner.catalog.entries import DeferralPoint, variant_of
 from planner.catalog.guarantees import OVERALL
 from planner.catalog.measured import CascadeKey
 from planner.catalog.model import Catalog
-from planner.control.format import counted
 from planner.control.proposal import PlanProposal
+from planner.control.wording.format import counted
 from schemas.messages import Cascade
 
 NOTHING = 1.0  # the threshold that keeps nothing

@@ -50,7 +50,7 @@ class PolicyTerms(NamedTuple):
     """A policy's requirements on the planner; a deployment's `Rules` may override them."""
 
     forecast: str = "trend"  # of the demand until the next plan, by its name in `planner.observation.forecast`
-    hysteresis: bool = True  # a proposal that moves workers must be worth its cost (`planner.control.replan`)
+    hysteresis: bool = True  # a proposal that moves workers must be worth its cost (`planner.control.renewal.replan`)
     scales: bool = False  # it asks for workers that come and go with the load (`planner.scaling`)
     learns: bool = False  # it looks at confidences and run times of what was served, which simulations then keep
     on_change: bool = False  # it is asked again when demand or fleet has changed, and once a minute (`steady.py`)

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
-from planner.control.evidence import with_evidence
 from planner.control.promised import promising, with_promise
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, Policy, PolicyTerms, terms_of
 from planner.control.reservation import with_reserved
 from planner.control.residency import with_residency
 from planner.control.shedding import with_admission
+from planner.control.wording.evidence import with_evidence
 from planner.observation.forecast import HORIZON_S, with_forecast
 from planner.observation.observation import Observation
 from planner.scaling.fleet import ScaleRules, Staffing, with_staffing

@@ -18,8 +18,8 @@ from typing import Final
 
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
-from planner.control.format import counted, number
 from planner.control.proposal import PlanProposal
+from planner.control.wording.format import counted, number
 from planner.observation.needs import Need, Variants
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView

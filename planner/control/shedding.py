@@ -12,8 +12,8 @@ from dataclasses import replace
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.control.evaluate import VariantLoad, evaluate, first_loads
-from planner.control.format import rate
 from planner.control.proposal import PlanProposal
+from planner.control.wording.format import rate
 from planner.observation.observation import Observation
 from schemas.messages import TIERS, Admission
 

@@ -18,8 +18,8 @@ from planner.catalog.bands import curve_rows
 from planner.catalog.entries import Discriminator, deferred_share, highest_threshold, throughput_rps
 from planner.catalog.model import Catalog, Pair
 from planner.control.allocation import assign
-from planner.control.format import rate
 from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.control.wording.format import rate
 from planner.observation.observation import NOTHING_SERVED, Observation
 from planner.policies import diffserve
 from planner.policies.diffserve import OPTIMISED

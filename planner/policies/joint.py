@@ -17,7 +17,7 @@ from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import ranked
 from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
-from planner.control.replan import HOLD_S, LATE
+from planner.control.renewal.replan import HOLD_S, LATE
 from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served

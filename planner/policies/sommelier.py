@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from planner.catalog.model import Catalog
-from planner.control.format import rate
 from planner.control.proposal import BATCH, BY_PERIOD, Parameter, PlanProposal, on_terms, validate_parameters
+from planner.control.wording.format import rate
 from planner.observation.observation import Observation
 from planner.observation.workers import WorkerView
 from planner.solvers.levels.level_mix import Offer, evenly, expected_of, offers_of, routes_of

@@ -22,7 +22,7 @@ from planner.components.from_catalog import components_of
 from planner.components.holdings import Holdings
 from planner.control.allocation import split
 from planner.control.proposal import ALWAYS, BY_POLICY, PlanProposal, PolicyTerms
-from planner.control.sentence import describe_workers
+from planner.control.wording.sentence import describe_workers
 from planner.observation.components import ObservedComponents
 from planner.observation.observation import Observation
 from planner.observation.workers import SERVING, WorkerView

@@ -3,7 +3,7 @@
 import logging
 from typing import NamedTuple
 
-from planner.control.same_plan import remembering
+from planner.control.renewal.same_plan import remembering
 from planner.control.validity import is_newer
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Pin, Plan

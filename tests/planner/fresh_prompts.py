@@ -23,8 +23,8 @@ from planner.catalog.evidence.joining import with_profile
 from planner.catalog.model import Catalog
 from planner.catalog.profile import Profile
 from planner.catalog.prompt_table import PromptTable, prompt_table
-from planner.control.evidence import with_evidence
 from planner.control.proposal import PlanProposal
+from planner.control.wording.evidence import with_evidence
 from planner.observation.observation import Observation
 from planner.policies import joint
 from schemas.messages import Cascade, Route

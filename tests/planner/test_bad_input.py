@@ -15,7 +15,7 @@ from planner.catalog.entries import DeferralPoint
 from planner.catalog.model import Catalog, Cut
 from planner.control.evaluate import evaluate
 from planner.control.plans import memory_of, publish
-from planner.control.replan import HOLD_S, change_of, only_moves, should_switch
+from planner.control.renewal.replan import HOLD_S, change_of, only_moves, should_switch
 from planner.control.shedding import with_admission
 from planner.control.validity import check
 from planner.observation.deferral import ObservedDeferral, observed_deferral

@@ -7,7 +7,7 @@ import pytest
 
 from agents.commands.plan_tables import print_history
 from agents.console.pages import moment
-from planner.control.same_plan import decisions
+from planner.control.renewal.same_plan import decisions
 from streams.clock import utc
 from streams.commands.showing import line
 from tests.builders import a_plan

@@ -13,7 +13,7 @@ from agents.planner.describing import (
     describe_routes,
     differences,
 )
-from planner.control.same_plan import Decision, decide_alike
+from planner.control.renewal.same_plan import Decision, decide_alike
 from planner.policies import DEFAULT, POLICIES
 from schemas.messages import Plan
 from streams.control.reuse import is_asked_for

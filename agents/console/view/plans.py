@@ -8,7 +8,7 @@ from typing import Final
 from agents.runtime.following import FollowedPlans
 from agents.runtime.views import PlanView
 from planner.catalog.model import Catalog
-from planner.control.same_plan import Decision, decisions
+from planner.control.renewal.same_plan import Decision, decisions
 from schemas.errors import PochadeError
 from schemas.messages import Plan
 from streams.control.history import published

@@ -27,7 +27,7 @@ from planner.catalog.entries import reuse_step, run_ms, variant_of
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import Judged
 from planner.control.proposal import PlanProposal
-from planner.control.replan import HOLD_S, LATE
+from planner.control.renewal.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
 from planner.observation.workers import SERVING
 from planner.serving.dispatch.worker import drain_ms

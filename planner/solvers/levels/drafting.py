@@ -13,8 +13,8 @@ from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
 from planner.catalog.quality import levels_of
 from planner.control.allocation import assign
-from planner.control.format import counted
 from planner.control.proposal import BATCH, Parameter, PlanProposal, validate_parameters
+from planner.control.wording.format import counted
 from planner.observation.observation import Observation
 from planner.reuse.planning import TRIED, any_neighbour, guarded_plan, losses_of, repeats_less, reuse_plan, with_lookups
 from planner.solvers.levels import strategy_switch

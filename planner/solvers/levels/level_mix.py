@@ -23,7 +23,7 @@ from planner.catalog.entries import run_ms, throughput_rps
 from planner.catalog.model import Catalog
 from planner.catalog.quality import Level, degradations, levels_of, random_quality
 from planner.control.allocation import busiest
-from planner.control.format import counted, rate
+from planner.control.wording.format import counted, rate
 from planner.solvers.levels.pasm import BY_LP, BY_ODA, predicted, shift_map
 from planner.solvers.milp import solve
 from schemas.messages import Expected, Route

@@ -20,7 +20,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from planner.control.format import number
+from planner.control.wording.format import number
 from planner.observation.reuse import ObservedReuse
 from planner.observation.workers import SERVING, WorkerView
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from planner.catalog.model import Pair
-from planner.control.format import counted, number, rate
+from planner.control.wording.format import counted, number, rate
 from planner.solvers.two_stage.problem import Problem, Row
 from planner.solvers.two_stage.solve import Offer, PairPlan, best_row, light_capacity_rps
 

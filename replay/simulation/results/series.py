@@ -60,7 +60,8 @@ def of_spans(spans: Sequence[tuple[float, float | None]], timeline: Timeline) ->
 def capacity_rps(plan: Plan) -> float:
     """The demand at which the plan's busiest variant would generate all the time, as its author expects; nan: unknown.
 
-    Its levels' shares stay, so that utilisation grows in proportion, as `planner.control.replan.expectation_at` has it.
+    Its levels' shares stay, so that utilisation grows in proportion, as `expectation_at` of `planner.control.renewal`
+    has it.
     """
     expected = plan.expected
     if expected is None or expected.demand_rps <= 0 or expected.utilization <= 0:

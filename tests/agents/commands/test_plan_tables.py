@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agents.commands.plan_tables import decisions_as_json, print_history, print_plan
-from planner.control.same_plan import decisions
+from planner.control.renewal.same_plan import decisions
 from schemas.messages import Expected, ResidencyPlan, Route
 from tests.builders import NOW_MS, a_plan, a_reuse_plan
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.control.plans import publish
-from planner.control.same_plan import decide_alike, decisions
+from planner.control.renewal.same_plan import decide_alike, decisions
 from planner.control.validity import is_newer
 from planner.policies import PlanProposal
 from schemas.messages import Expected, Plan, Route

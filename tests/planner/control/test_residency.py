@@ -9,11 +9,11 @@ import pytest
 from planner.catalog.components import Component
 from planner.catalog.model import Catalog
 from planner.control import residency
-from planner.control.carry_over import carry_over
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
+from planner.control.renewal.carry_over import carry_over
+from planner.control.renewal.same_plan import decide_alike
 from planner.control.residency import PLACE_MS, REFRESH_MS, SLOTS, place_components, with_residency
-from planner.control.same_plan import decide_alike
 from planner.control.validity import check
 from planner.observation.components import AT_MS, ComponentLog, ObservedComponents
 from planner.observation.observation import Observation

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.control.plans import publish
-from planner.control.same_plan import decide_alike
+from planner.control.renewal.same_plan import decide_alike
 from planner.control.shedding import shares_by_tier, sustainable_rps, with_admission
 from planner.control.validity import check
 from planner.policies import POLICIES, PlanProposal, named

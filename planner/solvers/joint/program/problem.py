@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.control.replan import HOLD_S
+from planner.control.renewal.replan import HOLD_S
 
 SHED = 1000.0  # what a shed request costs, in spans of quality: no quality is worth a request
 SPENT = 1e-6  # below it a share is rounding

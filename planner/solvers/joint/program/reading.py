@@ -7,8 +7,8 @@ import numpy as np
 
 from planner.catalog.model import Catalog
 from planner.control.allocation import assign
-from planner.control.format import counted, rate
 from planner.control.proposal import PlanProposal
+from planner.control.wording.format import counted, rate
 from planner.observation.observation import Observation
 from planner.solvers.joint.one_level import throughput
 from planner.solvers.joint.program.problem import Problem, Solution, score

@@ -7,7 +7,7 @@ import pytest
 
 from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
-from planner.control.replan import (
+from planner.control.renewal.replan import (
     HOLD_S,
     Change,
     Expectation,

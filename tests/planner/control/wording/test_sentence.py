@@ -7,11 +7,11 @@ import pytest
 
 from planner.control.plans import publish
 from planner.control.propose import Rules, propose
-from planner.control.sentence import describe
+from planner.control.wording.sentence import describe
 from planner.policies import POLICIES, named
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
 from tests.builders import NOW_MS, an_observation
-from tests.planner.control.test_format import tiny
+from tests.planner.control.wording.test_format import tiny
 
 RIDDLES = re.compile(
     r"\bas (?:proteus|the program|\w+ has it)|better by|found by|\bbinds?\b|honou?r|\btold\b|nobody|whoever"

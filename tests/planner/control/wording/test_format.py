@@ -7,7 +7,7 @@ import re
 import pytest
 
 from planner.catalog.model import Catalog
-from planner.control.format import counted, number, rate
+from planner.control.wording.format import counted, number, rate
 from planner.observation.observation import Observation
 from planner.policies import POLICIES, named
 from streams import catalogs

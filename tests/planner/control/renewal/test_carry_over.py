@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.control.carry_over import carry_over, fallback_plan, missing_workers
 from planner.control.plans import publish
 from planner.control.propose import Rules
+from planner.control.renewal.carry_over import carry_over, fallback_plan, missing_workers
 from planner.control.validity import check
 from planner.observation.needs import Need
 from planner.observation.observation import Observation

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.control.proposal import PlanProposal
-from planner.control.same_plan import admitted
+from planner.control.renewal.same_plan import admitted
 from planner.observation.observation import Observation
 from planner.observation.workers import SERVING, WorkerView
 from schemas.messages import Expected, Plan

@@ -10,7 +10,7 @@ import pytest
 from planner.catalog.model import Catalog
 from planner.control.planning import Order, PlannerLogic
 from planner.control.proposal import OURS, PlanProposal, PolicyOnTerms
-from planner.control.steady import REST_MS, is_steady, solved_for
+from planner.control.renewal.steady import REST_MS, is_steady, solved_for
 from planner.observation.components import ObservedComponents, ObservedDemand
 from planner.observation.needs import Need
 from planner.observation.observation import Observation, Served

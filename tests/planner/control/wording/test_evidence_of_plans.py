@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from planner.catalog.measured import CascadeBands, Difference, Measured
-from planner.control.evidence import UNKNOWN, with_evidence
 from planner.control.proposal import PlanProposal
+from planner.control.wording.evidence import UNKNOWN, with_evidence
 from schemas.messages import Expected, Route
 from tests.builders import a_cascade, a_catalog
 

@@ -9,8 +9,8 @@ from planner.catalog.evidence.estimates import share_interval
 from planner.catalog.measured import CascadeKey, Difference, Measured
 from planner.catalog.model import Catalog
 from planner.catalog.quality import UNMEASURED
-from planner.control.format import counted
 from planner.control.proposal import PlanProposal
+from planner.control.wording.format import counted
 from schemas.messages import Cascade
 
 UNKNOWN = "the catalog's qualities are used as published: the number of prompts that they were measured on is unknown"

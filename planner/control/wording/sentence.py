@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from planner.catalog.entries import reuse_step, variant_of
-from planner.control.format import counted, number, rate
-from planner.control.same_plan import admitted, decide_alike
+from planner.control.renewal.same_plan import admitted, decide_alike
+from planner.control.wording.format import counted, number, rate
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
 
 NAMED: Final = 3  # workers, or bands of hardness, that a sentence names; more are counted
