@@ -151,6 +151,7 @@ def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
 
 
 def _show(report: Mapping[str, Any]) -> None:
+    from replay.reports.cost import savings
     from replay.reports.metrics import format_value
     from replay.simulation.results.tables import describe_parts
 
@@ -168,4 +169,6 @@ def _show(report: Mapping[str, Any]) -> None:
         for key in ("by_tier", "by_tenant"):
             if key in figures:
                 click.echo(describe_parts(key.replace("_", " "), figures[key]))
+    for costs in savings(report):
+        click.echo(costs)
     click.echo(f"{'driver':<12}late by {late['p50']} ms (p50), {late['p95']} ms (p95), {late['max']} ms at most")

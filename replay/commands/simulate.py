@@ -144,6 +144,12 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     help="Also simulate a random split beside the first policy "
     f"(default: in reports of up to {MAX_FOR_BASELINE:,} requests).",
 )
+@click.option(
+    "--price-per-hour",
+    type=POSITIVE,
+    help="Price of a worker for an hour, in a currency of your own, by which costs are reported (default: the setting "
+    "worker.price_per_hour; 0: none are).",
+)
 @click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
 @with_options(deviations.OPTIONS + scaling.OPTIONS)
 @click.pass_context
@@ -223,6 +229,7 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
+    from replay.reports.cost import savings
     from replay.simulation.results.tables import (
         describe_assumptions,
         describe_bound,
@@ -254,6 +261,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
             console.print(describe_components(policy, row), highlight=False, soft_wrap=True)
         if reused := describe_reuse(policy, row["reuse"]) if "reuse" in row else "":
             console.print(reused, highlight=False, soft_wrap=True)
+    for costs in savings(found):
+        console.print(costs, highlight=False, soft_wrap=True)
     assumed = describe_assumptions(found["setup"], found["trace"]["hardness_known"])
     console.print(assumed, highlight=False, soft_wrap=True)
     if found["fluid_bound"]:

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from schemas.errors import Unknown
+from streams.visible import amount
 
 HIGHER, LOWER, NEITHER = "higher", "lower", ""
 
 COUNT, SHARE, QUALITY, SECONDS, WORK = "requests", "share", "quality", "s", "worker s"  # units
+MONEY = "money"  # in the currency of the workers' price
 PLAIN = "count"
 FID, RATE = "fid", "violation_rate"
 
@@ -86,6 +88,8 @@ METRICS = (
     Metric("plan_failures", "failures to plan", PLAIN, LOWER, "times that the policy or its solver raised an error"),
     Metric("switches", "switches", PLAIN, NEITHER, "times that a worker began to load another variant"),
     Metric("cost_worker_s", "cost", WORK, LOWER, "worker seconds alive, busy or not"),
+    Metric("cost", "price of the fleet", MONEY, LOWER, "worker time alive, busy or not, at the price of a worker"),
+    Metric("cost_per_image", "price of an image", MONEY, LOWER, "the fleet's price by answers"),
 )
 OF = {metric.key: metric for metric in METRICS}
 
@@ -140,6 +144,8 @@ def _format_known(metric: Metric, value: float) -> str:
         return f"{100 * value:.{2 if metric.key == RATE else 1}f} %"
     if metric.unit == QUALITY:
         return f"{value:.2f}" if is_fid(metric.key) or abs(value) >= 10 else f"{value:.4f}"
+    if metric.unit == MONEY:
+        return amount(value)
     if metric.unit == SECONDS:
         return f"{value:.2f}"
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.1f}"

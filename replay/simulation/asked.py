@@ -73,6 +73,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         quotas=quotas_of(settings),
         features=settings.features,
         scale=scale_of(settings, asked),
+        price_per_hour=asked.get("price_per_hour") or settings.worker.price_per_hour,
     )
     for name in common.scale.minimum:
         catalog.level(name)

@@ -130,6 +130,7 @@ def _setup_table(every: Sequence[Ran], seeds: int) -> dict[str, Any]:
         "outages": [dataclasses.asdict(outage) for outage in first.outages],
         "hops": first.timing.hops != NO_LATENCIES,
         "variation": first.variation.as_table(),
+        **({"price_per_hour": first.price_per_hour} if first.price_per_hour else {}),
         **({"scaling": dataclasses.asdict(first.scale)} if first.is_scaled else {}),
         **({"budgets": dataclasses.asdict(first.components.budgets)} if first.components else {}),
         **(

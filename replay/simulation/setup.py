@@ -113,6 +113,7 @@ class Setup:
     timing: Timing = Timing()
     scale: ScaleRules = FIXED  # of a fleet that grows and shrinks; its pool comes on top of `workers` at the start
     variation: Variation = NO_VARIATION  # of run and load times, and between workers
+    price_per_hour: float = 0.0  # of a worker, in a currency of the operator's own; 0: not stated
     components: ComponentSetup | None = None  # tiers of the workers; None: what jobs need is always on the device
 
     @property

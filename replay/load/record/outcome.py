@@ -91,6 +91,7 @@ def _setup(facts: Facts, policy: str, *, is_scaled: bool) -> Setup:
         timing=timing_of(facts.settings),
         quotas=quotas_of(facts.settings),
         features=facts.settings.features,
+        price_per_hour=facts.settings.worker.price_per_hour,
         scale=scale,  # whether it is scaled is seen in the plans: another release's policy is not known
     )
 

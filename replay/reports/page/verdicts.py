@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from planner.policies.random_split import PARAMETERS
 from replay.reports.compare import BETTER, CANNOT_TELL, SAME, WORSE, seeds_of, verdict
+from replay.reports.cost import savings
 from replay.reports.intervals import Difference, difference
 from replay.reports.metrics import FID, OF, RATE, format_value
 
@@ -119,6 +120,7 @@ def remarks(report: Report) -> list[str]:
         if found.policy not in (None, chance):
             said.append(_against_chance(report, str(found.policy), chance, key))
         said += _share_that_ran(report, chance)
+    said += savings(report)
     bound = (report["fluid_bound"] or {}).get(key)
     if found.value is not None and bound:
         said.append(

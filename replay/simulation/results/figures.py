@@ -12,6 +12,7 @@ from replay.simulation.results.planned import planned_of
 from replay.simulation.results.run_metrics import PartMetrics, RunMetrics
 from replay.simulation.run import Ran
 from schemas.messages import Status
+from schemas.topics import HOUR_MS
 
 RANKS = (50, 95, 99)
 PLANNED = "planned"  # of the first seed
@@ -60,6 +61,7 @@ def figures_of(ran: Ran) -> Figures:
         "plan_failures": ran.failures,
         "switches": ran.switches,
         "cost_worker_s": round(ran.up_ms / 1000, 1),
+        **(costs_of(ran, completed) if ran.setup.price_per_hour else {}),
         PLANNED: planned_of(ran.plans, ran.ended_ms),
         **by_part(tally),
         **({"stores": ran.stores} if ran.stores else {}),
@@ -67,6 +69,12 @@ def figures_of(ran: Ran) -> Figures:
         **({"scale": ran.scale} if ran.scale else {}),
         **ran.components,
     }
+
+
+def costs_of(ran: Ran, completed: int) -> Figures:
+    """Compute what the workers cost, idle or not, in all and by answer, in the currency of their price."""
+    cost = ran.setup.price_per_hour * ran.up_ms / HOUR_MS
+    return {"cost": _rounded(cost), "cost_per_image": round(cost / completed, 9) if completed else None}
 
 
 def qualities_of(tally: RunMetrics, catalog: Catalog) -> dict[str, float | None]:

@@ -35,6 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (place / "trace.csv").write_text("\n".join(["arrival_ms", *(f"{ms:.0f}" for ms in poisson(20, 300, 1))]))
     (place / "failures.csv").write_text("at_s,worker,change\n4,w-0,down\n9,w-0,up\n")
     options = ["--policy", "diffserve", "--workers", "3", "--catalog", "profile", "--slo", "2", "--seeds", "2"]
+    options += ["--price-per-hour", "2.5"]
     asked = ["simulate", str(place / "trace.csv"), *options, "--failures", str(place / "failures.csv")]
     ran = CliRunner().invoke(main, [*asked, "--report", str(place)])
     assert ran.exit_code == 0, ran.output
