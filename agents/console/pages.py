@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 from planner.serving.decisions import scores_in_words
 from streams.clock import utc
 from streams.pages.templates import template
-from streams.visible import visible
+from streams.visible import amount, visible
 
 MISSING: Final = "\N{EN DASH}"
 CITING: Final = frozenset({"invalid", "InvalidRecord", "InvalidRequest"})  # their texts quote what was sent
@@ -103,7 +103,7 @@ class Pages:
             "ago": ago, "duration": duration, "moment": moment, "date": date, "share": share, "number": number,
             "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
             "cited": functools.partial(cited, is_clear=is_clear), "visible": visible, "commands": with_commands,
-            "score": lambda value: scores_in_words(value, digits=3)[0],
+            "score": lambda value: scores_in_words(value, digits=3)[0], "amount": amount,
         }  # fmt: skip
         self._template = functools.cache(self._load_template)
 

@@ -32,19 +32,19 @@ def _against(report: Report, name: str) -> Iterator[str]:
     ours, seeds = report["policies"][name]["by_seed"], seeds_of(report)
     for other, words in AGAINST.items():
         theirs = report["policies"].get(other, {}).get("by_seed", {})
-        if other == name or PER_IMAGE not in ours or not all(theirs.get(PER_IMAGE, (0,))):
+        if name in AGAINST or PER_IMAGE not in ours or not all(theirs.get(PER_IMAGE, (0,))):
             continue
         saved = [100 * (1 - own / of) for own, of in zip(ours[PER_IMAGE], theirs[PER_IMAGE], strict=True)]
-        mean = statistics.fmean(saved)
-        ends = [f"{abs(mean):.0f}", *(f"{end:.0f}" for end in (interval(saved) if len(saved) > 1 else ()))]
+        word, saved = ("saves", saved) if sum(saved) >= 0 else ("costs more by", [-each for each in saved])
+        ends = interval(saved) if len(saved) > 1 else None
         key = FID if FID in ours and FID in theirs else "quality"
         beside = []
         for figure in (each for each in (key, RATE) if each in ours and each in theirs):
             apart = difference(theirs[figure], ours[figure], seeds, seeds)
             more = _with_ends(signed(figure, apart.mean), figure, apart.interval)
             beside.append(f"{figure.replace('_', ' ')} {more}")
-        share = f"{ends[0]} % [{ends[1]}, {ends[2]}]" if len(ends) > 1 else f"{ends[0]} %"
-        yield f"{'saves' if mean >= 0 else 'costs more by'} {share} an image against {words}, {', '.join(beside)}"
+        share = f"{statistics.fmean(saved):.0f} %" + ("" if ends is None else " [{:.0f}, {:.0f}]".format(*ends))
+        yield f"{word} {share} an image against {words}, {', '.join(beside)}"
 
 
 def _with_ends(text: str, key: str, ends: list[float] | None) -> str:

@@ -9,7 +9,7 @@ from planner.control.evaluate import evaluate
 from planner.control.proposal import PlanProposal
 from planner.observation.observation import Observation, class_histograms, hardness_shares
 from planner.observation.state import Deployment, in_words, state_of
-from planner.observation.workers import live_workers
+from planner.observation.workers import live_workers, stated_prices
 from schemas.errors import PochadeError
 from schemas.messages import Plan
 from streams.visible import counted
@@ -49,6 +49,8 @@ def values(context: Context) -> dict[str, Any]:
         "happenings": view.happenings.newest(EVENTS), "refusal": view.plans.refusal,
         "heavy_share": heavy_share(context, total.levels), "busy": work_ms / (1000 * BUSY_S * ready) if ready else None,
         "state": in_words(problems), "problems": problems,
+        "cost_per_hour": sum(stated_prices(seen.heartbeats, context.now_ms, context.silent_ms)),
+        "cost_per_image": total.cost / images if images else None,
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from schemas.errors import InvalidRecord, PochadeError
 from schemas.ids import seed_of
 from schemas.messages import PromisedQuality, Result, Status
 from streams.codec.requests import stated
-from streams.operator.explain import made_in_words, steps_of, why
+from streams.operator.explain import cost_in_words, made_in_words, steps_of, why
 from streams.settings import Gateway
 
 PAGE: Final = 100
@@ -168,6 +168,7 @@ def one(context: Context, request_id: str) -> dict[str, Any] | None:
     return {
         "seen": tracked, "bars": bars_of(tracked, context.now_ms), "images": images_of(tracked, context),
         "why": why(tracked.result) if tracked.result else "",
+        "cost": cost_in_words(tracked.result) if tracked.result else "",
         "made": made_in_words(made) if made else "", "not_again": not_again, "others": others,
         "letters": letters, "href": href(request_id), "json": json_of(tracked, is_clear=context.is_clear),
         "request_json": _options(tracked), "is_open": tracked.result is None, "promise": _promise(tracked.result),

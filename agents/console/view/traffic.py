@@ -28,6 +28,7 @@ class Second:
     switched: int = 0  # ended, and a switch of the plan fell between their beginning and their end
     reused: int = 0
     work_ms: float = 0.0  # of workers, for what ended
+    cost: float = 0.0  # of that time, where prices are stated
     misses: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -57,6 +58,7 @@ class TrafficCounts:
             second.switched += is_switched
             second.escalated += result.escalated
             second.work_ms += result.generate_ms
+            second.cost += result.cost or 0.0
             if is_in_time is not None:
                 second.in_time += is_in_time
                 second.late += not is_in_time
@@ -102,6 +104,7 @@ class TrafficCounts:
                     total.switched += second.switched
                     total.reused += second.reused
                     total.work_ms += second.work_ms
+                    total.cost += second.cost
                     for name in ("statuses", "by_clients", "levels", "strategies", "misses"):
                         getattr(total, name).update(getattr(second, name))
         return total

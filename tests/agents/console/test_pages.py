@@ -383,6 +383,18 @@ def made_by_light(deployment: Deployment, **made: Any) -> None:
     deployment.tell(a_request(request_id="r-1"), dataclasses.replace(result, made=dataclasses.replace(MADE, **made)))
 
 
+def test_costs_are_shown_where_workers_state_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: NOW_MS)
+    free, priced = Deployment(), Deployment()
+    for deployment, price in ((free, 0.0), (priced, 3.6)):
+        made = dataclasses.replace(MADE, price_per_hour=price)
+        deployment.tell(*(a_heartbeat(worker_id=name, price_per_hour=price) for name in ("w-1", "w-2")))
+        deployment.tell(a_request(request_id="r-1"), a_result(a_step(made=made), request_id="r-1"))
+    assert "cost 7.20 an hour; 0.0000200 an image, 5 min" in text_of(priced.page("/").text)
+    assert "cost 0.0000200" in text_of(priced.page("/requests/r-1").text)
+    assert not any("<dt>cost" in free.page(path).text for path in ("/", "/requests/r-1"))
+
+
 def test_an_image_is_made_again_or_by_another_level_from_its_page() -> None:
     deployment = Deployment()
     made_by_light(deployment)

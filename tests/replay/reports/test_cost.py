@@ -29,6 +29,12 @@ def test_a_policy_says_what_it_saves_against_heavy_alone_and_what_that_costs_in_
     assert theirs == "clipper-heavy: costs 12.50, 0.0100 an image"
 
 
+def test_the_interval_of_what_a_policy_costs_more_has_the_sign_of_its_mean() -> None:
+    report = a_report(joint=(0.015, 0.9, 0.0), clipper_heavy=(0.01, 0.9, 0.0))
+    report["policies"]["joint"]["by_seed"]["cost_per_image"] = [0.0149, 0.0151]
+    assert "costs more by 50 % [37, 63] an image" in savings(report)[0]
+
+
 def test_a_policy_that_costs_more_is_not_said_to_save_and_one_seed_has_no_interval() -> None:
     ours, _ = savings(a_report(1, joint=(0.015, 0.9, 0.0), random_split=(0.01, 0.8, 0.0)))
     assert "costs more by 50 % an image against a split by chance (random-split), quality +0.1000, " in ours
