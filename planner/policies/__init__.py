@@ -9,7 +9,7 @@ from planner.control.proposal import InvalidParameter, PlanProposal, Policy
 from schemas.extensions import Table
 
 __all__ = [
-    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "PLACES_COMPONENTS",
+    "BASELINE", "BEGINS_WITH_REUSE", "DEFAULT", "HEAVY_ALONE", "JUDGES_ALL", "LOOKUP_PER_REQUEST", "PLACES_COMPONENTS",
     "POLICIES", "SCALES", "SWITCHES_STRATEGY",
     "InvalidParameter", "PlanProposal", "Policy", "named",
 ]  # fmt: skip
@@ -38,6 +38,7 @@ POLICIES: Final = Table[Policy](
 )
 
 BASELINE = "random-split"  # in every report: a blind split is hard to beat at equal heavy share (SOURCES.md 3.8)
+HEAVY_ALONE: Final = "clipper-heavy"  # the best level alone, against which reports say what a policy saves
 DEFAULT = "joint"
 JUDGES_ALL = "diffserve-static"  # every first image is judged: what the demo switches to on its way
 BEGINS_WITH_REUSE = frozenset({"argus", "nirvana", "pac"})  # where the catalog has a profile of reuse

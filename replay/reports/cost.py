@@ -4,13 +4,14 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from planner.policies import BASELINE, HEAVY_ALONE
 from replay.reports.compare import seeds_of
 from replay.reports.intervals import difference, interval
 from replay.reports.metrics import FID, RATE, format_value, signed
 from streams.visible import amount
 
 PER_IMAGE: Final = "cost_per_image"
-AGAINST: Final = {"clipper-heavy": "heavy alone (clipper-heavy)", "random-split": "a split by chance (random-split)"}
+AGAINST: Final = {HEAVY_ALONE: f"heavy alone ({HEAVY_ALONE})", BASELINE: f"a split by chance ({BASELINE})"}
 
 Report = Mapping[str, Any]
 
