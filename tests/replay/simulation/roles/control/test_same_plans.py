@@ -10,7 +10,6 @@ import pytest
 
 from agents.planner.loop import PlannerLoop as LiveLoop
 from planner.control.planning import NO_GAIN, Order, PlanDecision, PlannerLogic
-from planner.control.plans import same_decision
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules
 from planner.observation.observation import Observation
@@ -37,6 +36,7 @@ from streams.settings import Settings, load
 from tests.agents.stubs import StubFleet, StubPlans, a_record
 from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_job, a_request, an_image, owned
 from tests.memory_kafka import LeaseBoard, MemoryLease
+from tests.planner.control.test_plans import same_decision
 
 SITUATIONS = 75
 PATIENT_S = 60.0  # a busy machine shall not cut what only one of two planners waits for
