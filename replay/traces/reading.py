@@ -128,7 +128,8 @@ def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
     else:
         got = quoted(",".join(found.columns))
         wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"
-        advice = f"give {FORMATS}; --time-column reads times since 1970 from another column, --line-pattern logs"
+        options = "times since 1970 or ISO 8601 from another column, --prompt-column prompts, --line-pattern logs"
+        advice = f"give {FORMATS}; --time-column reads {options}"
         raise InvalidTrace(f"{faults.source}:{found.line}: {wanted}: {advice}")
     return transform(builder.trace(name), asked)
 

@@ -69,5 +69,7 @@ def moment_ms(value: Any) -> float:
         zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
         return zoned.timestamp() * 1000
     except (ValueError, OverflowError, AttributeError):
-        message = f"not a time such as 2026-11-22 03:20:00: {quoted(str(value))}"
+        message = (
+            f"not a time such as 2026-11-22 03:20:00: {quoted(str(value))}; --time-format reads tables' other times"
+        )
         raise Unfit("not a time", message) from None

@@ -61,4 +61,4 @@ def _iso(fields: Mapping[str, str], time_format: str) -> str:
         found = datetime.strptime(fields[TIME], time_format)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
     except ValueError as error:
-        raise Unfit("not a time", f"{error}: correct --time-format") from None
+        raise Unfit("not a time", f"{error}: correct --time-format (%f reads fractions of a second)") from None

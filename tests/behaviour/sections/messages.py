@@ -149,5 +149,5 @@ def _json_requests() -> list[str]:
 
 def _results() -> list[Result]:
     entry = latest()[subject_of(Result)]
-    values = [_full(entry.schema, f"JSON {n}") for n in range(EXAMPLES)]
+    values = [_full(entry.schema, f"JSON {n}") | {"path": "[]"} for n in range(EXAMPLES)]  # a text that is JSON
     return [decode(_avro(entry.id, entry.schema, value), Result) for value in values]

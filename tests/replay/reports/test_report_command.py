@@ -117,7 +117,6 @@ CONVERTED = [
     ["--to", "4:32"],
     ["--to", "240/m:32/s"],
     ["--interval", "90s"],
-    ["--rate", "120/m"],
     ["--since", "2h", "--until", "2026-11-22T09:00"],
     ["--scale", "2", "--speed", "0.50", "--loop", "3"],
     ["--prompts", "my prompts.txt"],

@@ -133,7 +133,7 @@ def test_a_policy_that_fails_as_a_worker_dies_leaves_the_plan_to_the_others_for_
     last = run.plans[-1]
     assert (len(run.plans), last.allocation) == (2, {"w-0": "light"})
     why = "policy clipper-light made no plan: ZeroDivisionError: in the solver"
-    assert last.reason == f"plan {last.version - 1} stays, without w-1, which left: {why}"
+    assert f"plan {last.version - 1} stays, without w-1, which left: {why}" in last.reason
     assert run.failures > 1
 
 

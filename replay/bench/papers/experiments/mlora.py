@@ -119,7 +119,7 @@ def _near(what: str, paper: float, share: float, made: str) -> Fact:
 
 
 def _synthetic_note(source: str) -> str:
-    return ", of made requests" if source.startswith("pochade replay make") else ""
+    return ", of made requests" if source.startswith("made: ") else ""
 
 
 def _skewed(traces: Traces) -> list[Fact]:
