@@ -110,7 +110,7 @@ def _made(proposal: PlanProposal, offered: Catalog) -> Iterator[str]:
         guarantee = offered.guarantee(level)
         row = guarantee.best() if guarantee else None
         if guarantee is None or row is None:
-            yield f"nothing is known of {level}'s images, which are not judged"
+            yield f"nothing is known of {level}'s images, which are kept without a look"
         else:
-            rests = f"{counted(row.n, 'image')} of {guarantee.date}"
-            yield f"{level}'s images are not judged: at most {100 * row.bound:.1f} % are wrong ({rests})"
+            rests = f"measured on {counted(row.n, 'image')} of {guarantee.date}"
+            yield f"{level}'s images are kept without a look: at most {100 * row.bound:.1f} % are wrong ({rests})"

@@ -67,12 +67,10 @@ def _promised(last: Stage) -> str:
     """Say what is promised of the answer, and what that rests on; "": nothing."""
     if (promise := last.promise) is None:
         return ""
-    alike = f"images of {last.level} {'kept so' if last.discriminator else 'as they come'}"
-    rests = f"{promise.images:,} judged on {promise.date}; right: {promise.standard}"
-    return (
-        f"; of {alike} at most {100 * promise.wrong_at_most:.1f} % are wrong for prompts as hard, with "
-        f"{100 * promise.confidence:.0f} % confidence ({rests})"
-    )
+    alike = f"{last.level}'s images{' kept so' if last.discriminator else ''}"
+    rests = f"measured on {promise.images:,} images on {promise.date}; right: {promise.standard}"
+    wrong = f"at most {100 * promise.wrong_at_most:.1f} % of {alike} are wrong for prompts as hard"
+    return f"; {wrong} ({100 * promise.confidence:.0f} % confidence, {rests})"
 
 
 def asked_in_words(request: GenerateRequest) -> str:
@@ -123,7 +121,7 @@ def _begun(step: Stage) -> str:
 def _verdict(step: Stage, reason: str = "") -> str:
     """`reason`: that of the role that kept the image; the score says enough where it is at the threshold or above."""
     if step.threshold is None:
-        return reason or f"kept: the plan judges no images of {step.level}"
+        return reason or f"{step.level}'s images are kept without a look"
     if step.confidence is None:
         return f"kept: not scored, though the threshold was {scores_in_words(step.threshold)[0]}"
     if step.confidence >= step.threshold:

@@ -148,7 +148,7 @@ def test_a_request_shows_what_was_promised_of_its_image_and_what_that_rests_on()
     for request_id, promised in (("r-1", promise), ("r-2", None)):
         kept = a_step(image=stored(deployment.store, png("grey")), promise=promised)
         deployment.tell(a_request(request_id=request_id), a_result(kept, request_id=request_id))
-    stated = "promised of images like it at most 10.0 % are wrong, with 95 % confidence: 16,000 judged on 2026-11-29"
+    stated = "of images like it at most 10.0 % are wrong, with 95 % confidence, measured on 16,000 images on 2026-11-29"
     assert stated in text_of(deployment.page("/requests/r-1").text)
     assert "promised" not in text_of(deployment.page("/requests/r-2").text)
 

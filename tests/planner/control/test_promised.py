@@ -76,7 +76,9 @@ def test_a_threshold_that_is_set_by_hand_is_raised_and_the_reason_says_from_wher
     plan = proposed("diffserve-static", 0.9, threshold=0.1)
     assert [cascade.threshold for cascade in plan.cascades] == [0.4]
     kept = "look keeps drafts of light from 0.40 on at hardness 0 to 0.25, from 0.80 on at hardness 0.25 to 0.5"
-    assert f"quality_at_least 0.9: {kept}; heavy's images are not judged: at most 8.0 % are wrong" in plan.reason
+    assert (
+        f"quality_at_least 0.9: {kept}; heavy's images are kept without a look: at most 8.0 % are wrong" in plan.reason
+    )
 
 
 def test_the_promise_costs_work_for_heavy_which_the_plan_expects() -> None:
@@ -93,7 +95,7 @@ def test_what_no_discriminator_promises_is_kept_by_none_and_the_reason_says_so()
 
 
 def test_a_level_whose_images_are_not_judged_states_its_own_bound_or_that_there_is_none() -> None:
-    assert "nothing is known of light's images, which are not judged" in proposed("clipper-light", 0.9).reason
+    assert "nothing is known of light's images, which are kept without a look" in proposed("clipper-light", 0.9).reason
 
 
 def test_where_workers_do_not_suffice_the_promise_stays_and_the_reason_says_so() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from planner.serving.routing.escalation import AS_REQUESTED
 from schemas.errors import InvalidRecord
-from schemas.messages import Made, Stage, StageReuse, Status
+from schemas.messages import Made, PromisedQuality, Stage, StageReuse, Status
 from streams.operator.explain import cost_in_words, how_begun, steps_of, why
 from tests.replay.runs import a_result, a_step
 
@@ -28,7 +28,7 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
         (0.5549, 0.55, "kept: confidence 0.555 ≥ 0.550"),
         (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
         (None, 0.55, "kept: not scored, though the threshold was 0.55"),
-        (None, None, "kept: the plan judges no images of light"),
+        (None, None, "light's images are kept without a look"),
         (0.97, 0.998, "kept although confidence 0.970 < 0.998: there was no time or place for a better one"),
         (0.9999, 0.998, "kept: confidence 0.9999 ≥ 0.9980"),
         (1.0, 0.998, "kept: confidence 1.000 ≥ 0.998"),
@@ -36,6 +36,18 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
 )
 def test_a_kept_image_is_reported_by_its_score(confidence: float | None, threshold: float | None, says: str) -> None:
     assert why(a_result(a_step(confidence=confidence, threshold=threshold))) == says
+
+
+def test_what_is_promised_of_an_image_does_not_contradict_that_it_was_kept_without_a_look() -> None:
+    promise = PromisedQuality(
+        wrong_at_most=0.023, confidence=0.95, images=1251, date="2026-11-28", standard="all facts"
+    )
+    rests = "are wrong for prompts as hard (95 % confidence, measured on 1,251 images on 2026-11-28; right: all facts)"
+    unseen = a_step(level="heavy", confidence=None, threshold=None, discriminator="", promise=promise)
+    says = "heavy's images are kept without a look; at most 2.3 % of heavy's images " + rests
+    assert why(a_result(unseen)) == says
+    kept = a_step(confidence=0.82, threshold=0.55, discriminator="d", promise=promise)
+    assert why(a_result(kept)) == f"kept: confidence 0.82 ≥ 0.55; at most 2.3 % of light's images kept so {rests}"
 
 
 def test_the_cost_of_a_request_is_said_by_stage_and_in_total() -> None:

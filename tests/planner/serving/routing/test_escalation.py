@@ -50,7 +50,7 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
 
 def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
     assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_classified()) == Keep(
-        None, "the plan judges no images of heavy"
+        None, "heavy's images are kept without a look"
     )
 
 
@@ -87,7 +87,9 @@ def test_an_image_of_medium_quality_that_is_not_judged_is_kept_as_one_of_low_whi
     for word in ("low", "high", "auto"):
         assert overridden(judges_none, "light", a_request(quality=word)) == ()
     alone = EscalationLogic(a_catalog(variants={"light": a_variant()}, cascades=(), class_cuts={}))
-    assert alone.examine(judges_none, "light", a_classified(asked)) == Keep(None, "the plan judges no images of light")
+    assert alone.examine(judges_none, "light", a_classified(asked)) == Keep(
+        None, "light's images are kept without a look"
+    )
 
 
 def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason_says_so() -> None:
