@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -37,6 +37,22 @@ class Section(BaseModel):
     """One group of settings; unknown keys are refused, and values cannot change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+T = TypeVar("T")
+
+
+def _tabled(value: Any) -> Any:
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, Mapping):
+        raise PydanticCustomError("table", 'must be a table: {"NAME": "VALUE"} in JSON, or one --set KEY.NAME=VALUE')
+    return found
+
+
+Table = Annotated[dict[str, T], BeforeValidator(_tabled)]  # in flags and variables: {"NAME": "VALUE"}, in JSON
 
 
 def _at_home(path: pathlib.Path) -> pathlib.Path:
@@ -70,7 +86,7 @@ class Kafka(Section):
     group_protocol: Literal["auto", "consumer", "classic"] = "auto"  # consumer: KIP-848; auto: what the cluster speaks
     flow_partitions: int = Field(4, ge=1, le=1024)  # of topics made anew: most classifiers, routers, ledgers that serve
     jobs_partitions: int = Field(4, ge=1, le=1024)  # most workers one variant may have
-    properties: dict[str, str] = Field({}, repr=False)  # librdkafka's own names, passed through (security.protocol ...)
+    properties: Table[str] = Field({}, repr=False)  # librdkafka's own names, passed through (security.protocol ...)
 
 
 class Registry(Section):
@@ -161,8 +177,8 @@ class Scale(Section):
     when: Literal["policy", "always", "never"] = "policy"  # policy: under a policy that asks for it
     # Of all variants and the pool; 0: kafka.jobs_partitions, which is the most
     max_workers: int = Field(0, ge=0, le=1024)
-    max_by_tenant: dict[str, Annotated[int, Field(ge=0)]] = {}  # workers that a tenant's requests may ask for
-    minimum: dict[str, Annotated[int, Field(ge=0)]] = {}  # variant -> workers that it always has; of levels together
+    max_by_tenant: Table[Annotated[int, Field(ge=0)]] = {}  # workers that a tenant's requests may ask for
+    minimum: Table[Annotated[int, Field(ge=0)]] = {}  # variant -> workers that it always has; of levels together
     load_factor: float = Field(0.8, gt=0, le=1)  # share of the workers' places that requests in flight may fill
     period_s: float = Field(10, ge=0.1, le=600)  # between decisions; a variant's first worker is asked for at once
     warm: int = Field(0, ge=0, le=1024)  # least number of started workers held ready without a variant
@@ -177,7 +193,7 @@ class Planner(Section):
     period_ms: int = Field(5000, ge=100)
     worker_timeout_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
     leader_timeout_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
-    parameters: dict[str, float] = {}  # of the policy
+    parameters: Table[float] = {}  # of the policy
     # Latency that most requests should meet, and those without a deadline try to; 0: the catalog's, if it has one, else
     # the longest wait to which admission admits standard requests
     slo_s: float = Field(0, ge=0)
@@ -229,11 +245,11 @@ class Safety(Section):
 
     checker: str = ""  # a folder of a checker, or the name of one under infra/models/safety; "": none
     engine: str = ""  # of a judge of images, such as classifier, whose model `checker` names; "": a checker's folder
-    options: dict[str, Any] = {}  # of that engine, such as {label = "nsfw"}
+    options: Table[Any] = {}  # of that engine, such as {label = "nsfw"}
     threshold: float = Field(0, ge=0, le=1)  # score from which on something is done; 0: the checker's own
     # flag: report the score; blur: beyond recognition, and report it; block: REJECTED `unsafe`, and store nothing
     action: SafetyAction = "block"
-    tenants: dict[str, SafetyAction] = {}  # tenant -> the same, where theirs is another
+    tenants: Table[SafetyAction] = {}  # tenant -> the same, where theirs is another
 
 
 class Receipts(Section):
@@ -328,7 +344,7 @@ class Gateway(Section):
     history_s: float = Field(900, ge=0)  # how far back a gateway that starts reads what was asked for and ended
     max_jobs: int = Field(10_000, ge=1)  # requests that it remembers; the oldest of who has most leave
     url_lifetime_s: float = Field(3600, ge=1, le=604_800)  # of addresses of images
-    models: dict[str, str] = {}  # name that clients state -> model of the catalog, or auto: {"dall-e-3" = "auto"}
+    models: Table[str] = {}  # name that clients state -> model of the catalog, or auto: {"dall-e-3" = "auto"}
     # what becomes of a size that no level generates: refused, the nearest one, or that one scaled to what was asked
     foreign_sizes: Literal["refuse", "nearest", "scale"] = "refuse"
     on_hang_up: Literal["finish", "cancel"] = "finish"  # what becomes of an images request that its client leaves
@@ -428,7 +444,7 @@ class Settings(BaseSettings):
     schemas: Schemas = Schemas()
     requests: Requests = Requests()
     admission: Admission = Admission()
-    tenants: Annotated[dict[str, Tenant], OfFeature("tenants")] = {}
+    tenants: Annotated[Table[Tenant], OfFeature("tenants")] = {}
     worker: Worker = Worker()
     planner: Planner = Planner()
     store: Store = Store()

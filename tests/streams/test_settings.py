@@ -1,11 +1,14 @@
 """Settings: flags over environment over file, and nothing unknown is accepted."""
 
 import pathlib
+from typing import get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from schemas.errors import PochadeError
-from streams.settings import load
+from streams.cli import nested
+from streams.settings import Settings, Table, load
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +66,36 @@ def test_a_variable_that_should_hold_json_and_does_not_is_an_error_that_names_it
     monkeypatch.setenv("POCHADE_TENANTS", "{a")
     with pytest.raises(PochadeError, match=r'^a variable POCHADE_\* cannot be read: .*"tenants"(?!.*toml)'):
         load()
+
+
+STATED = '{"a": "auto", "b.c": "heavy"}'
+
+
+def test_a_table_is_stated_as_json_or_key_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(nested([f"gateway.models={STATED}"])).gateway.models == {"a": "auto", "b.c": "heavy"}
+    assert load(nested(["gateway.models.b.c=heavy"])).gateway.models == {"b.c": "heavy"}
+    assert load(nested(['planner.scale.minimum={"light": 2}'])).planner.scale.minimum == {"light": 2}
+    assert load(nested(['tenants={"acme": {"rate_rps": 2}}'])).tenants["acme"].rate_rps == 2
+    monkeypatch.setenv("POCHADE_GATEWAY__MODELS", STATED)
+    assert load().gateway.models == {"a": "auto", "b.c": "heavy"}
+
+
+def test_every_table_of_free_keys_is_read_as_json() -> None:
+    sections = [Settings]
+    for section in sections:
+        for name, field in section.model_fields.items():
+            if get_origin(field.annotation) is dict:
+                assert any(each == Table.__metadata__[0] for each in field.metadata), name
+            elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+                sections.append(field.annotation)
+
+
+@pytest.mark.parametrize("value", ["dall-e-3", "{a", '["a"]', "7"])
+def test_what_is_no_table_is_an_error_that_says_how_one_is_stated(value: str) -> None:
+    with pytest.raises(
+        PochadeError, match=r'gateway.models: must be a table: \{"NAME": "VALUE"\} in JSON, or one --set'
+    ):
+        load(nested([f"gateway.models={value}"]))
 
 
 @pytest.mark.parametrize("seconds", [0, 7 * 86_400])
