@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("request_id", metavar="ID")
-@click.option("--quality", type=click.Choice(list(QUALITIES)), help="Quality to ask for, instead of the same level.")
+@click.option("--quality", type=click.Choice(list(QUALITIES)), help="Quality instead of the same level.")
 @click.option("--model", metavar="NAME", help="Variant or base model to generate with, instead of the same.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of the noise, instead of the same.")
 @waiting_options
@@ -33,8 +33,9 @@ def again(
 
     The same weights, engine and kind of device in float32 give the same pixels, but for the last bit where it was made
     in another batch (none with loading.one_by_one in the catalog); --wait says whether the file is the same. --quality
-    or --model asks another level, with the same seed. An image that began with a draft or with a stored latent is
-    refused: only a plan chooses these.
+    or --model asks another level, with the same seed; a quality that the plan does not serve ends on the nearest, and
+    --model heavy asks for that level strictly. An image that began with a draft or with a stored latent is refused:
+    only a plan chooses these.
 
     \b
     Examples:

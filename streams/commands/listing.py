@@ -42,7 +42,7 @@ def tab_separated(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None
 def show_check(check: "Check") -> None:
     """Print a check of `doctor` and what to do about it."""
     verdict = click.style(f"{check.verdict:<8}", fg=VERDICTS[check.verdict])  # echo drops it without a terminal
-    click.echo(f"{verdict}  {visible(f'{check.name:<18}{check.found}')}")
+    click.echo(f"{verdict}  {visible(f'{check.name:<16}  {check.found}')}")
     if check.do:
         click.echo(f"{'':28}-> {check.do}")
 

@@ -1,6 +1,7 @@
 """Formats results for a terminal, and as plain lines where there is none."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 import click
@@ -71,8 +72,12 @@ def changes(result: Result) -> str:
 
 
 def ending(result: Result) -> None:
-    """Print a result as `submit --wait` shows it."""
-    click.echo(visible(f"{result.status}  {why(result)}{changes(result)}"))
+    """Print a result as `submit --wait` shows it; another level than that of the quality asked for comes first."""
+    levels = [each for each in result.overridden if each.startswith("quality:")]
+    for each in levels:
+        click.echo(visible(f"overridden {each}; --model NAME asks for one level strictly"))
+    others = replace(result, overridden=tuple(each for each in result.overridden if each not in levels))
+    click.echo(visible(f"{result.status}  {why(result)}{changes(others)}"))
     if result.image_uri:
         click.echo(visible(f"image  {place_of(result.image_uri)}"))
 

@@ -334,6 +334,13 @@ def test_what_the_variant_overrode_is_shown(deployment: Deployment) -> None:
     assert "overridden\tmodel: sdxxl -> light" in out.getvalue().splitlines()
 
 
+def test_another_level_than_of_the_quality_asked_for_is_shown_first(deployment: Deployment) -> None:
+    deployment.overridden = ("steps: 9 -> 4", "quality: high -> middle")
+    *_, first, second, _ = pochade("submit", "x", "--quality", "high", "--wait").output.splitlines()
+    assert first == "overridden quality: high -> middle; --model NAME asks for one level strictly"
+    assert second.endswith("≥ 0.55; overridden: steps: 9 -> 4")
+
+
 def test_an_explanation_tells_where_the_time_of_generating_went() -> None:
     out = io.StringIO()
     shown = dataclasses.replace(a_result(a_step()), load_ms=1.25, encode_ms=2.0, denoise_ms=30.0, decode_ms=4.0)

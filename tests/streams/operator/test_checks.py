@@ -14,6 +14,7 @@ from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, PROMPTS_BATCH, RESU
 from streams import settings
 from streams.catalogs import load, missing_models
 from streams.cli import main
+from streams.commands import listing
 from streams.kafka.groups.group_terms import Protocol, Timeouts
 from streams.operator import checks, doctor
 from streams.operator.checks import (
@@ -27,7 +28,7 @@ from streams.operator.checks import (
     check_worker_clocks,
 )
 from streams.operator.cluster import Found, differences, expected
-from streams.operator.verdicts import BEGIN, PAGE, ROWS, Verdict, fail, in_page, unmade, warn
+from streams.operator.verdicts import BEGIN, PAGE, ROWS, Verdict, fail, in_page, ok, unmade, warn
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
@@ -481,3 +482,12 @@ def test_a_catalog_that_puts_all_workers_on_one_card_is_warned_of(
     check = doctor._models(settings.load({"worker": {"device": own, "engine": "profile"}}))
     assert check.verdict is verdict
     assert ("all workers of xl on one card" in check.found) is (verdict is WARN)
+
+
+def test_a_check_with_a_long_name_is_apart_from_what_was_found(capsys: pytest.CaptureFixture[str]) -> None:
+    listing.show_check(ok("queue waiting.heavy", "no job waits", "queues"))
+    listing.show_check(ok("disk", "20 GiB are free"))
+    assert capsys.readouterr().out.splitlines() == [
+        "ok        queue waiting.heavy  no job waits",
+        "ok        disk              20 GiB are free",
+    ]
