@@ -55,7 +55,7 @@ class Unknown(PochadeError):
         self, kind: str, name: str, known: Iterable[str], synonyms: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> None:
         """`synonyms`: name of another product -> ours for it, of which the known ones are meant, all together."""
-        names = sorted(known)
+        names = sorted({*known})
         near = [each for each in synonyms.get(name, ()) if each in names]
         near = near or [each for each in names if sorted(each) == sorted(name)][:1]  # two letters are swapped
         near = near or difflib.get_close_matches(name[:80], names, n=1, cutoff=0.75)  # "user" is not near "reuse"

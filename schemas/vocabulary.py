@@ -13,7 +13,7 @@ The items of `adapters` and `controls` may be NAME:WEIGHT, too: no component's n
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from schemas.errors import InvalidRequest
@@ -58,6 +58,15 @@ def in_own_words(given: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
             stated = _weighted(fields.pop(names), names)
             _add(fields, stated, names, (weights,))
     return fields
+
+
+def as_stated(error: InvalidRequest, given: Iterable[str]) -> InvalidRequest:
+    """Return an error of a request that names the field by the alias among `given` that states it, if there is one."""
+    alias = next((name for name in given if error.field in ALIASES.get(name, ())), "")
+    if not alias:
+        return error
+    fault = f"{alias}: {error.fault}" if alias in READ else re.sub(rf"\b{error.field}\b", alias, error.fault, count=1)
+    return InvalidRequest(fault, field=alias, command=error.command)
 
 
 def aliased(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from streams import metrics
 from streams.clock import now_ms
 from streams.codec.headers import REQUEST_ID
 from streams.codec.request_ids import request_id_of
-from streams.codec.requests import decode_request
+from streams.codec.requests import decode_request, names_in
 from streams.settings import Requests
 
 
@@ -74,7 +74,7 @@ class Classifier:
             request = decode_request(record)
         except InvalidRequest as error:
             return None, self._logic.on_fault(request_id_of(record), error, at_ms)
-        return request, self._logic.on_request(request, at_ms, has_waited=has_waited)
+        return request, self._logic.on_request(request, at_ms, has_waited=has_waited, stated=lambda: names_in(record))
 
     async def _classified(self, request: GenerateRequest, record: Incoming) -> Sequence[Outgoing]:
         async with self._judging:  # one thread at a time; the batch gate judges here too

@@ -96,8 +96,9 @@ def parse(
     fields |= {"strict": fields.get("strict", True)} | _model(stated) | _quality(stated)
     request = checked_request({"deadline_ms": deadline_ms, "tenant": tenant, **fields}, limits, now_ms, params)
     if request.deadline_ms is not None and request.deadline_ms > deadline_ms:
-        limit = f"deadline_ms must be at most {deadline_ms - now_ms} ms ahead (gateway.wait_s)"
-        raise Refusal("unsupported", f"{limit}: got {request.deadline_ms}; ask at /v1/predictions", param="deadline_ms")
+        name = params.get("deadline_ms", "deadline_ms")
+        limit = f"{name} must be at most {deadline_ms - now_ms} ms ahead (gateway.wait_s)"
+        raise Refusal("unsupported", f"{limit}: got {stated[name]}; ask at /v1/predictions", param=name)
     as_url = _one_of("response_format", stated.get("response_format", BASE64), (BASE64, URL)) == URL
     return ImagesRequest(
         request=request,

@@ -71,7 +71,7 @@ def parse(
         raise Refusal("invalid", f"input must be an object: got {given!r:.80}", param="input")
     for name in given:
         if name not in INPUT and name not in ALIASES:
-            raise Refusal("unsupported", unknown("input", name, INPUT), param=f"input.{name:.80}")
+            raise Refusal("unsupported", unknown("input", name, (*INPUT, *ALIASES)), param=f"input.{name:.80}")
     given = {name: value for name, value in given.items() if value is not None}
     fields, params = own_fields(given, now_ms, PARAMS, "input.")
     if cancel_after_ms is not None:

@@ -11,6 +11,7 @@ from planner.serving.decisions import DEADLINE, OVERLOADED, QUOTA, SHED, STARTIN
 from planner.serving.safety import UNSAFE
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import Result, Status
+from schemas.vocabulary import as_stated
 
 INVALID: Final = "invalid"
 UNKNOWN_MODEL: Final = "model_not_found"  # as OpenAI spells it: clients look at it
@@ -123,9 +124,11 @@ def refusal_of(result: Result, params: Mapping[str, str]) -> Refusal:
 def refusal_of_error(error: InvalidRequest, params: Mapping[str, str], request_id: str = "") -> Refusal:
     """Return the refusal of a request that the pipeline's own check refuses, with its text.
 
-    `params`: field of a request -> the API's name for it, where they differ. `request_id`: left out of the text, as no
-    such request exists. Advice for the command line is replaced by advice for HTTP.
+    `params`: field of a request -> the API's name for it, where they differ; an alias is named in the text, too.
+    `request_id`: left out of the text, as no such request exists. Advice for the command line is replaced by advice for
+    HTTP.
     """
-    fault = error.fault.removesuffix(f" (request {request_id})")
+    param = params.get(error.field, error.field)
+    fault = as_stated(error, [param.removeprefix("input.")]).fault.removesuffix(f" (request {request_id})")
     way = OTHER_WAYS if error.command else ""
-    return Refusal(INVALID, f"{fault}{way}", param=params.get(error.field, error.field) or None)
+    return Refusal(INVALID, f"{fault}{way}", param=param or None)

@@ -10,7 +10,7 @@ from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
-from schemas.vocabulary import in_own_words
+from schemas.vocabulary import as_stated, in_own_words
 from streams.codec.prompt_lists import entries
 from streams.codec.requests import decode_request
 from streams.settings import Requests
@@ -39,16 +39,16 @@ def requests_in(
             wrong.append(f"{where}: {fault}")
             continue
         try:
-            fields = {**defaults, **in_own_words(fields, now_ms)}
-            request = request_of(fields, now_ms)
+            own = {**defaults, **in_own_words(fields, now_ms)}
+            request = request_of(own, now_ms)
             check(request, limits, now_ms)
             if request.request_id in first:
                 raise InvalidRequest(f"request_id {request.request_id!r} is that of {first[request.request_id]} too")
         except (InvalidRecord, InvalidRequest) as error:
-            wrong.append(f"{where}: {error}")
+            wrong.append(f"{where}: {as_stated(error, fields) if isinstance(error, InvalidRequest) else error}")
             continue
         first[request.request_id] = where
-        requests.append(fields)
+        requests.append(own)
     if wrong:
         more = f"\n... and {len(wrong) - MAX_LISTED} more" if len(wrong) > MAX_LISTED else ""
         bad = counted(len(wrong), "bad line")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from schemas.errors import InvalidRecord, InvalidRequest, Unknown
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.record import Incoming
-from schemas.vocabulary import in_own_words
+from schemas.vocabulary import ALIASES, as_stated, in_own_words
 from streams.codec.avro import decode, is_unicode, json_object
 from streams.codec.request_ids import request_id_of
 
@@ -17,11 +17,11 @@ HINTS = {**typing.get_type_hints(GenerateRequest), **OPTIONS}  # options stand b
 del HINTS["options"]
 LONG = 2**63  # Avro's integers are below
 NO_ID = ("request_id", "")  # as good as none
-SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product -> ours, by door; several: all of them
-    "aspect_ratio": ("size", "width", "height"),
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product -> ours; several: all of them
+    "aspect_ratio": ("size",),
     "cfg": ("guidance",),
     "cfg_scale": ("guidance",),
-    "deadline": ("deadline_ms",),
+    "deadline": ("deadline_in_ms",),
     "height": ("size",),
     "id": ("request_id",),
     "image_url": ("image",),
@@ -36,15 +36,17 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product ->
     "prompt_strength": ("strength",),
     "sampling_steps": ("steps",),
     "service_tier": ("tier",),
-    "sizes": ("size", "width", "height"),
+    "sizes": ("size",),
     "text": ("prompt",),
     "width": ("size",),
 }
+GATEWAYS = "the gateway does it (POST /v1/images/generations)"
 FOREIGN: Final[Mapping[str, str]] = {  # parameter of another product -> what to do instead, where no field says it
     "disable_safety_checker": "the deployment's settings safety.* decide",
     "go_fast": "quality: low asks for the cheapest level",
     "input_fidelity": "strength says which share of the steps may change the image",
     "megapixels": "size states both sides in px",
+    **dict.fromkeys(("output_format", "output_compression", "response_format", "stream", "partial_images"), GATEWAYS),
     "scheduler": "each level has its own (/v1/models/NAME)",
     "style": "dall-e-3 has it; here the prompt says the style, or an adapter of it (adapters)",
 }
@@ -76,13 +78,21 @@ def decode_request(record: Incoming) -> GenerateRequest:
     if given.keys() == {"schema", "payload"}:
         advice = "set value.converter.schemas.enable=false, so that the payload alone is sent"
         raise InvalidRequest(f"a record of Kafka Connect with its schema around the request: {advice}", field="payload")
-    fields = {name: _checked(name, value) for name, value in in_own_words(given, record.timestamp_ms).items()}
+    try:
+        fields = {name: _checked(name, value) for name, value in in_own_words(given, record.timestamp_ms).items()}
+    except InvalidRequest as error:
+        raise as_stated(error, given) from None
     if "prompt" not in fields:
         raise InvalidRequest('request field "prompt" is missing: send {"prompt": "a red heart"}', field="prompt")
     own: dict[str, Any] = {"request_id": request_id_of(record), "created_ms": record.timestamp_ms}
     own |= {name: value for name, value in fields.items() if name not in OPTIONS and (name, value) != NO_ID}
     options = GenerateOptions(**{name: value for name, value in fields.items() if name in OPTIONS})
     return GenerateRequest(**own, options=options)
+
+
+def names_in(record: Incoming) -> Iterable[str]:
+    """Return the names of the fields of a record that was read as a request; (): it has all, as Avro does."""
+    return json_object(record.value) if record.value and record.value[0] else ()
 
 
 def stated(request: GenerateRequest) -> dict[str, Any]:
@@ -112,7 +122,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 def _checked(name: str, value: Any) -> Any:
     if name not in HINTS:
-        raise InvalidRequest(unknown("request field", name, HINTS), field=name)
+        raise InvalidRequest(unknown("request field", name, (*HINTS, *ALIASES)), field=name)
     hint = HINTS[name]
     if not _fits(value, hint):
         raise InvalidRequest(f"request field {name!r} must be {WORDS[hint]}: got {value!r:.80}", field=name)

@@ -51,12 +51,12 @@ def test_an_alias_makes_the_same_request_as_its_field(stated: dict[str, Any], ow
         ({"adapter": "candy:1", "adapter_weights": [1]}, "adapter", "states adapter_weights"),
         ({"adapters": ["candy:1"], "adapter_weights": [1]}, "adapters", "states adapter_weights"),
         ({"adapter": "candy:much"}, "adapter", "NAME:WEIGHT with a number, such as candy:0.8"),
-        ({"adapter": 7}, "adapters", "must be a list of strings: got 7"),
+        ({"adapter": 7}, "adapter", "must be a list of strings: got 7"),
         ({"control": "outline"}, "control", "must be NAME=URI"),
         ({"size": "big"}, "size", "must be WIDTHxHEIGHT"),
         ({"deadline_in_ms": 0}, "deadline_in_ms", "1 or more: got 0"),
         ({"deadline_in_ms": True}, "deadline_in_ms", "1 or more: got True"),
-        ({"deadline_in_ms": 2**63}, "deadline_ms", "must fit into 64 bits"),
+        ({"deadline_in_ms": 2**63}, "deadline_in_ms", "must fit into 64 bits"),
     ],
 )
 def test_what_is_stated_twice_or_has_no_form_is_refused_by_its_name(

@@ -8,7 +8,7 @@ Clients and gateways ask `check` before they send a request.
 import dataclasses
 import math
 import unicodedata
-from collections.abc import Container
+from collections.abc import Callable, Container, Iterable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ from planner.serving.decisions import ENDED, IN_FLIGHT, Ignored
 from planner.serving.ending.outcomes import expired, rejected
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, Outcome
+from schemas.vocabulary import as_stated
 
 ROLE: Final = "classifier"
 TEXTS = tuple(name for name, each in OPTIONS.items() if each.is_text)
@@ -84,16 +85,19 @@ class ClassifierLogic:
         self._limits, self._ended, self._in_flight = limits, ended, in_flight
 
     def on_request(
-        self, request: GenerateRequest, now_ms: int, *, has_waited: bool
+        self, request: GenerateRequest, now_ms: int, *, has_waited: bool, stated: Callable[[], Iterable[str]] = tuple
     ) -> Ignored | Refusal | Outcome | Way:
-        """Decide on a request that can be read. `has_waited`: it has passed the batch gate."""
+        """Decide on a request that can be read. `has_waited`: it has passed the batch gate.
+
+        `stated`: returns the names of fields that its sender wrote.
+        """
         if (repetition := self._repetition(request.request_id)) is not None:
             return repetition
         try:
             check(request, self._limits, now_ms)
         except InvalidRequest as error:  # what is refused for its length must not travel on whole
             short = dataclasses.replace(request, prompt=request.prompt[: self._limits.max_prompt_bytes])
-            return _refusal(short, error, now_ms)
+            return _refusal(short, as_stated(error, stated()), now_ms)
         way = way_of(request.tier, request.deadline_ms, now_ms, has_waited=has_waited)
         return _too_late(request, now_ms) if way is Way.EXPIRE else way
 

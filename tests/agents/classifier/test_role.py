@@ -95,6 +95,28 @@ def test_a_prompt_that_cannot_be_served_is_rejected_and_kept(classifier: Classif
 
 
 @pytest.mark.parametrize(
+    ("asked", "param", "said"),
+    [
+        ({"priority": "high"}, "priority", "priority must be one of interactive"),
+        ({"priority": 1}, "priority", "request field 'priority' must be a string"),
+        ({"size": "30x32"}, "size", "size: width must be"),
+        ({"deadline_in_ms": 10**12}, "deadline_in_ms", "deadline_in_ms: deadline_ms must be at most"),
+        ({"tier": "high"}, "tier", "tier must be one of"),
+        ({"deadline": 5}, "deadline", "did you mean 'deadline_in_ms'"),
+        ({"output_format": "webp"}, "output_format", "the gateway does it"),
+        ({"sede": 5}, "sede", "adapter, adapter_weights, adapters"),
+    ],
+)
+def test_a_rejection_says_the_name_that_the_sender_wrote(
+    classifier: Classifier, asked: dict[str, Any], param: str, said: str
+) -> None:
+    outcome, _ = served(classifier, a_record(value=json.dumps({"prompt": "a red heart", **asked}).encode()))
+    result = result_of(read(outcome, Outcome))
+    assert result.param == param
+    assert said in result.reason
+
+
+@pytest.mark.parametrize(
     ("asked", "param"),
     [
         ({"seed": -1}, "seed"),

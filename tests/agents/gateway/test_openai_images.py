@@ -100,6 +100,9 @@ def test_the_pipelines_own_fields_are_taken_and_an_earlier_deadline_holds() -> N
         ({"stream": True, "partial_images": 1, "n": 2}, "partial_images", "must be 0 if n is above 1"),
         ({"stream": True, "response_format": "url"}, "response_format", "must be b64_json with stream"),
         ({"user": {"id": 1}}, "user", "user must be a string of at most 512 characters"),
+        ({"deadline": 9}, "deadline", "did you mean 'deadline_in_ms'?"),
+        ({"sizze": "64x64"}, "sizze", "size, steps"),
+        ({"deadline_in_ms": 10**8}, "deadline_in_ms", "got 100000000; ask at /v1/predictions"),
         ({"style": "vivid"}, "style", "unknown parameter 'style'"),
         ({"request_id": "mine"}, "request_id", "unknown parameter 'request_id'"),
         ({"tenant": "others"}, "tenant", "unknown parameter 'tenant'"),
@@ -222,9 +225,9 @@ def noise() -> bytes:
 @pytest.mark.parametrize(
     ("stated", "param", "said"),
     [
-        ({"priority": "high"}, "priority", "tier must be one of interactive, standard, batch"),
+        ({"priority": "high"}, "priority", "priority must be one of interactive, standard, batch"),
         ({"service_tier": "flex"}, "service_tier", "did you mean 'tier'?"),
-        ({"num_outputs": 99}, "num_outputs", "n must be from 1 to 8"),
+        ({"num_outputs": 99}, "num_outputs", "num_outputs must be from 1 to 8"),
         ({"size": "64x64", "n": 2, "num_outputs": 2}, "num_outputs", "states n, which is there as well"),
         ({"style": "vivid"}, "style", "the prompt says the style, or an adapter of it (adapters)"),
         ({"input_fidelity": "high"}, "input_fidelity", "strength says which share of the steps"),
