@@ -1,5 +1,6 @@
 """The origin of each setting: a flag, the environment, the TOML file or its default; secrets are never shown."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,8 @@ def origins(settings: Settings, flags: Mapping[str, Any]) -> list[Origin]:
     )
     found = []
     for name, value in _leaves(settings.model_dump(mode="json")):
-        origin = next((origin for origin, names in sources if name in names), "default")
+        keys = {name, *(name[: at.start()] for at in re.finditer(r"\.", name))}  # a flag may state a whole table
+        origin = next((origin for origin, names in sources if keys & names), "default")
         where = {"environment": PREFIX + name.upper().replace(".", "__"), "toml": str(file)}.get(origin, "")
         found.append(Origin(name=name, value=shown(name, value), origin=origin, where=where))
     return found

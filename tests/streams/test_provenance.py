@@ -133,3 +133,9 @@ def test_status_says_which_setting_names_a_broker_that_does_not_answer(monkeypat
 def test_valid_settings_are_said_to_be_so() -> None:
     done = pochade("config", "validate", "-o", "json")
     assert (done.exit_code, json.loads(done.output)) == (0, {"valid": True, "errors": []})
+
+
+def test_the_keys_of_a_table_that_a_flag_states_come_from_the_flag() -> None:
+    flags = {"gateway": {"models": '{"dall-e-3": "auto"}'}}
+    by_name = {each.name: each for each in origins(load(flags), flags)}
+    assert (by_name["gateway.models.dall-e-3"].origin, by_name["gateway.port"].origin) == ("flag", "default")
