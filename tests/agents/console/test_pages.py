@@ -607,7 +607,9 @@ def test_switches_and_the_requests_that_met_one_are_counted() -> None:
     deployment.tell(a_plan(version=2, policy="b", created_ms=NOW_MS - 4000))
     met = dataclasses.replace(a_result(a_step(), request_id="r-1"), created_ms=NOW_MS - 5000, ended_ms=NOW_MS)
     deployment.tell(met, dataclasses.replace(met, request_id="r-2", created_ms=NOW_MS - 3000))
-    assert "1 switch of policy or strategy, which 1 of 2 ended requests met" in text_of(deployment.page("/").text)
+    told = text_of(deployment.page("/").text)
+    assert "policy or strategy changed once, 1 of 2 requests were under way then" in told
+    assert "changed" not in text_of(Deployment().page("/").text)
 
 
 def test_quality_holds_the_share_that_escalated_against_what_the_catalog_measured() -> None:
