@@ -128,8 +128,7 @@ def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
     else:
         got = quoted(",".join(found.columns))
         wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"
-        options = "times since 1970 or ISO 8601 from another column, --prompt-column prompts, --line-pattern logs"
-        advice = f"give {FORMATS}; --time-column reads {options}"
+        advice = f"give {FORMATS}; --time-column reads times since 1970 or ISO 8601, --line-pattern logs"
         raise InvalidTrace(f"{faults.source}:{found.line}: {wanted}: {advice}")
     return transform(builder.trace(name), asked)
 

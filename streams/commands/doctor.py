@@ -76,8 +76,7 @@ def ready(load: "Callable[[], Settings]", within_ms: int) -> None:
         lacking = [each for each in serving(settings) if each.verdict in (Verdict.FAIL, Verdict.STARTING)]
         took_s = time.monotonic() - begun
         if not lacking:
-            click.echo(f"ready after {took_s:.0f} s: a request would be served")
-            return
+            return click.echo(f"ready after {took_s:.0f} s: a request would be served")
         if 1000 * took_s >= within_ms:
             for check in lacking:
                 listing.show_check(check)

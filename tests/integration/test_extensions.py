@@ -53,7 +53,7 @@ def test_a_package_s_policy_plans_and_is_named_beside_those_that_ship(extended: 
     solve = ("plan", "solve", "--catalog", "profile", "--demand", "1", "--workers", "2", "--policy")
     done = extended.run(extended.pochade, *solve, "always-best")
     assert done.returncode == 0, done.stderr
-    assert "every request goes to heavy" in done.stdout
+    assert "2 workers of heavy serve all requests" in done.stdout
     assert "Known: always-best, argus," in " ".join(extended.run(extended.pochade, *solve[:2], "--help").stdout.split())
     done = extended.run(extended.pochade, *solve, "always-bets")
     assert (done.returncode, "did you mean 'always-best'?" in done.stderr) == (1, True), done.stderr

@@ -111,7 +111,7 @@ def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_ow
     assert pinned.exit_code == 0, pinned.output
     assert "leave no record" not in pinned.output  # the operator may write `actions`
     with running.console() as browser:
-        token = {"token": token_in(browser.get("/requests").text)}
+        token = {"token": token_in(browser.get("/try").text)}
         asked = browser.post("/requests", data={**token, "prompt": "a red heart"}, follow_redirects=True)
         assert "accepted" in asked.text, asked.text
         dry = browser.post("/plan/unpin", data=token)

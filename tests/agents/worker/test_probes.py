@@ -26,7 +26,8 @@ from tests.builders import a_catalog, a_variant
 def worker() -> Iterator[Worker]:
     """One that has not begun to run: what the probes read is set by the tests."""
     settings = types.SimpleNamespace(
-        worker=types.SimpleNamespace(device="", id="", job_timeout_s=60), home=pathlib.Path("nowhere")
+        worker=types.SimpleNamespace(device="", id="", job_timeout_s=60, price_per_hour=0.0),
+        home=pathlib.Path("nowhere"),
     )
     made = Worker(cast(Any, settings), a_catalog(), *cast(Any, [None] * 5), "w-1")
     yield made
