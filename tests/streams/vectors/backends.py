@@ -9,7 +9,7 @@ from streams.settings import Settings, load
 from streams.vectors import lite, lite_server
 from streams.vectors.open import open_vectors
 from streams.vectors.port import VectorStore
-from tests.streams.vectors.milvus_server import TOKEN, MilvusServer
+from tests.streams.vectors.milvus_server import TOKEN, MilvusServer, freeze
 
 
 class Backend(Protocol):
@@ -68,7 +68,7 @@ class Lite:
         self.start()
 
     def freeze(self) -> None:
-        self._signal(signal.SIGSTOP)
+        freeze(self._pid())
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
@@ -83,10 +83,13 @@ class Lite:
         lite_server.stop(self.settings)
 
     def _signal(self, what: signal.Signals) -> None:
+        os.kill(self._pid(), what)
+
+    def _pid(self) -> int:
         known = lite.read(lite.vectors_home(self.settings))
         assert known is not None
         assert known.process is not None
-        os.kill(known.process.pid, what)
+        return known.process.pid
 
 
 class Real:

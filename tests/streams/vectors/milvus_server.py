@@ -49,6 +49,20 @@ def why_not() -> str:
     return ""
 
 
+def freeze(pid: int) -> None:
+    """Stop a process; it answers nobody any more, once all of its threads have taken the signal."""
+
+    def is_stopped() -> bool:
+        tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+        try:
+            return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
+        except FileNotFoundError:  # a thread that ends meanwhile
+            return False
+
+    os.kill(pid, signal.SIGSTOP)
+    poll_until(is_stopped, "all threads of Milvus stopped")
+
+
 class MilvusServer:
     """The server on a folder of its own; clients reach it at `url`, also when it has ended and started again."""
 
@@ -93,16 +107,7 @@ class MilvusServer:
         os.kill(self._pid, signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stop it; it answers nobody any more, once all of its threads have taken the signal."""
-        os.kill(self._pid, signal.SIGSTOP)
-        poll_until(self._is_stopped, "all threads of Milvus stopped")
-
-    def _is_stopped(self) -> bool:
-        tasks = pathlib.Path(f"/proc/{self._pid}/task").iterdir()
-        try:
-            return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
-        except FileNotFoundError:  # a thread that ends meanwhile
-            return False
+        freeze(self._pid)
 
     def thaw(self) -> None:
         os.kill(self._pid, signal.SIGCONT)
