@@ -12,11 +12,11 @@ from agents.gateway.callers.bearer import TENANT
 from agents.gateway.formats import BEST, COMPRESSED, NAMES, PNG, Format
 from agents.gateway.refusals import INVALID, Refusal, refusal_of_error
 from planner.serving.admission.admission import check, meant_deadline
+from planner.serving.again import public
 from planner.serving.deadlines import has_passed
-from schemas.avro import to_wire
 from schemas.errors import InvalidRequest
 from schemas.ids import new_request_id
-from schemas.messages import GenerateOptions, GenerateRequest, Made, Result
+from schemas.messages import GenerateOptions, GenerateRequest, Result
 from schemas.vocabulary import ALIASES, in_own_words
 from streams.codec.prompt_file import request_of
 from streams.codec.requests import unknown
@@ -205,13 +205,8 @@ def provenance(result: Result, overridden: tuple[str, ...] = ()) -> dict[str, An
         "overridden": [*overridden, *result.overridden],
         "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused,
         "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
-        "made": _made(result.made) if result.made else None, "cost": result.cost,
+        "made": public(result.made) if result.made else None, "cost": result.cost,
     }  # fmt: skip
-
-
-def _made(made: Made) -> dict[str, Any]:
-    """Return how images were made; what its worker costs an hour is the deployment's own business."""
-    return {name: value for name, value in to_wire(Made)(made).items() if name != "price_per_hour"}
 
 
 def _unsupported(name: str, values: Sequence[Any], value: Any, why: str) -> Refusal:

@@ -462,11 +462,9 @@ class WindowDriver:
         tenant = job.request.tenant
         safe = self._stages.check([image for image, _ in job.made], tenant)
         latent = job.made[0][1] if self._views.stores_latent(job) and safe[0].is_as_generated else None
-        made, prompt = self._views.made(job), job.request.prompt
+        made, prompt, name = self._views.made(job), job.request.prompt, latent_name(tenant, job.job_id)
         texts = [texts_of(prompt, made, number) for number in range(len(safe))] if self._png_text else ()
-        return Storing(
-            job.job_id, safe, latent, latent_name(tenant, job.job_id), texts, partial(self._stages.seal, job, made)
-        )
+        return Storing(job.job_id, safe, latent, name, texts, partial(self._stages.seal, job, made), made)
 
     def _send(self, each: WorkerJob, storing: Storing) -> None:
         metrics.STORE_SECONDS.observe(time.monotonic() - each.made_s)
@@ -479,7 +477,7 @@ class WindowDriver:
             started_ms=times.started_ms, generated_ms=times.generated_ms, stored_ms=now_ms(), more=tuple(more),
             refine_from_step=each.how.refine_from_step if each.latent is None else 0,
             reuse=None if decision is None else described(decision, each.how.steps), latent=storing.latent_ref,
-            components=each.how.components.ids, times=times.parts, made=self._views.made(each),
+            components=each.how.components.ids, times=times.parts, made=storing.made,
         )  # fmt: skip
         if cost := cost_of((step_of(image, None, None),)):
             metrics.COST.labels(job.level, each.request.tier).inc(cost)

@@ -13,9 +13,8 @@ from PIL import Image, PngImagePlugin
 
 from agents.worker.calls import BackgroundCalls
 from planner.catalog.options import ResolvedOptions
-from planner.serving.admission.admission import SEED_LIMIT
 from planner.serving.admission.inputs import check_inputs, inputs_of
-from schemas.avro import to_wire
+from planner.serving.again import public
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef, LatentRef, Made
 from streams import metrics
@@ -70,9 +69,10 @@ class Storing:
     def __init__(
         self, job_id: str, images: Sequence[SafeImage], latent: Latent | None = None, latent_name: str = "",
         texts: Sequence[Mapping[str, str]] = (), seal: Callable[[int, bytes], bytes] = lambda _number, data: data,
+        made: Made | None = None,
     ) -> None:  # fmt: skip
-        """`texts`: of the PNG file of each image, by their keywords; (): none. `seal`: `Stage.seal` of this job."""
-        self._images = images
+        """`texts`: of each PNG file, by keyword; (): none. `seal`: `Stage.seal` of this job. `made`: how they were."""
+        self._images, self.made = images, made
         files = (_png(each.image, text) for each, text in zip(images, texts or [{}] * len(images), strict=True))
         self._data = [seal(number, file) for number, file in enumerate(files)]
         self._uris: list[str | None] = [None] * len(images)
@@ -238,17 +238,16 @@ def texts_of(prompt: str, made: Made, number: int) -> dict[str, str]:
     `parameters`: as AUTOMATIC1111's web UI writes and reads them; `pochade`: all of it, as JSON. They name no request,
     time or worker, and no price of one: an image that is made again has the same bytes.
     """
-    seed = None if made.seed is None else (made.seed + number) % SEED_LIMIT
+    known = public(made, number)
     facts: dict[str, object] = {
-        "Steps": made.steps, "Sampler": made.scheduler, "CFG scale": made.guidance, "Seed": seed,
+        "Steps": made.steps, "Sampler": made.scheduler, "CFG scale": made.guidance, "Seed": known["seed"],
         "Size": f"{made.width}x{made.height}", "Model hash": made.weights.get("model", "")[:10], "Model": made.variant,
         "Denoising strength": made.strength,
     }  # fmt: skip
     avoided = [f"Negative prompt: {made.negative_prompt}"] if made.negative_prompt else []
     said = ", ".join(f"{name}: {value}" for name, value in facts.items() if value not in (None, ""))
-    whole = {"prompt": prompt, **to_wire(Made)(made), "seed": seed}
-    del whole["price_per_hour"]
-    return {"parameters": "\n".join([prompt, *avoided, said]), "pochade": json.dumps(whole, ensure_ascii=False)}
+    whole = json.dumps({"prompt": prompt, **known}, ensure_ascii=False)
+    return {"parameters": "\n".join([prompt, *avoided, said]), "pochade": whole}
 
 
 def _png(image: Image.Image, texts: Mapping[str, str]) -> bytes:

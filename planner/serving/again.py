@@ -4,6 +4,8 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from planner.catalog.components import BASE
+from planner.serving.admission.admission import SEED_LIMIT
+from schemas.avro import to_wire
 from schemas.errors import PochadeError
 from schemas.ids import new_request_id, seed_of
 from schemas.messages import GenerateOptions, GenerateRequest, Made, Result, Status
@@ -73,5 +75,16 @@ def differences(made: Made | None, other: Made | None) -> str:
     """Say what two images were made with differently, such as "device cpu -> cuda"; "" if nothing is known."""
     if made is None or other is None:
         return ""
-    pairs = ((name, getattr(made, name), getattr(other, name)) for name in Made.__dataclass_fields__)
-    return ", ".join(f"{name} {one} -> {two}" for name, one, two in pairs if one != two and name != "price_per_hour")
+    one, two = public(made), public(other)
+    return ", ".join(f"{name} {one[name]} -> {two[name]}" for name in one if one[name] != two[name])
+
+
+def public(made: Made, number: int = 0) -> dict[str, Any]:
+    """Return how an image of a request was made, as JSON has it, for whoever gets that image.
+
+    `number`: of the image, the first one's being 0, which decides its seed. What its worker costs is the deployment's
+    own business, and would tell apart files that were made alike.
+    """
+    found: dict[str, Any] = to_wire(Made)(made)
+    del found["price_per_hour"]
+    return found if made.seed is None else found | {"seed": (made.seed + number) % SEED_LIMIT}

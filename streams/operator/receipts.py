@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from planner.serving.admission.admission import SEED_LIMIT
-from schemas.avro import to_wire
+from planner.serving.again import public
 from schemas.messages import GenerateJob, Made, Result
 from streams.operator.explain import steps_of, why
 
@@ -17,10 +16,7 @@ def sha256_of(text: str) -> str:
 
 def states_of(job: GenerateJob, made: Made, number: int) -> dict[str, Any]:
     """Return what the manifest of a job's image states: which request, which plan, and how it was made."""
-    values = {name: value for name, value in to_wire(Made)(made).items() if value not in (None, "", {})}
-    del values["price_per_hour"]  # images go to anybody
-    if made.seed is not None:
-        values["seed"] = (made.seed + number) % SEED_LIMIT
+    values = {name: value for name, value in public(made, number).items() if value not in (None, "", {})}
     if negative := values.pop("negative_prompt", ""):
         values["negative_prompt_sha256"] = sha256_of(negative)
     request = job.classified.request

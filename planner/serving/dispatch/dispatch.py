@@ -14,9 +14,7 @@ from schemas.messages import TIERS, Plan
 
 RETRY_MS: Final = 5.0  # between two looks for an idle worker
 INTERACTIVE, DEFAULT_TIER, _ = TIERS
-OVERTAKEN_MS: Final = (
-    48_000.0  # of a queue: to so much standard requests are admitted by default, so the rest is urgent
-)
+OVERTAKEN_MS: Final = 48_000.0  # of a queue, for which standard requests wait by default; the rest is waited for
 HOLDS: Final = frozenset({"pull"})  # kinds by which a job waits in its variant's queue until a worker is idle
 
 
