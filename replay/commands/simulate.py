@@ -229,10 +229,10 @@ def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[R
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     from rich.console import Console
 
+    from replay.reports.compare import about_baseline
     from replay.reports.cost import savings
     from replay.simulation.results.tables import (
         describe_assumptions,
-        describe_bound,
         describe_components,
         describe_parts,
         describe_reuse,
@@ -247,6 +247,8 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
     if not console.is_terminal:
         console.width = WIDE
     console.print(figures_table(found["policies"], {name: sum(r.solver_s for r in ran) for name, ran in runs.items()}))
+    if says := about_baseline(found):
+        console.print(says, highlight=False, soft_wrap=True)
     for policy, row in found["policies"].items():
         console.print(did(policy, row["planned"]), highlight=False, soft_wrap=True)
         if reasons := describe_violations(policy, row):
@@ -265,8 +267,6 @@ def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:
         console.print(costs, highlight=False, soft_wrap=True)
     assumed = describe_assumptions(found["setup"], found["trace"]["hardness_known"])
     console.print(assumed, highlight=False, soft_wrap=True)
-    if found["fluid_bound"]:
-        console.print(describe_bound(found["fluid_bound"]), highlight=False, soft_wrap=True)
 
 
 def _write(context: click.Context, found: dict[str, Any], folder: pathlib.Path) -> None:

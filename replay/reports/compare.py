@@ -40,6 +40,14 @@ class Comparison(NamedTuple):
     warnings: list[str]
 
 
+def about_baseline(report: Report) -> str:
+    """Say what the baseline's row is; "" where a report has none."""
+    name = report["baseline"]
+    what = "the baseline of every comparison: it sends requests to the best or the cheapest level at random"
+    gain = "a policy that is no better gains nothing by judging prompts and images"
+    return f"{name} is {what}, whatever the prompt; {gain}." if name in report["policies"] else ""
+
+
 def compare(first: Report, second: Report) -> Comparison:
     """The second report against the first. Raises PochadeError where they have no policy in common."""
     policies = [name for name in first["policies"] if name in second["policies"]]

@@ -9,7 +9,7 @@ from typing import Any
 from schemas.errors import PochadeError
 
 VERSION = 1  # of the format: schemas/report.schema.json
-KEYS = ("version", "trace", "setup", "policies", "fluid_bound", "baseline")  # that every reader needs
+KEYS = ("version", "trace", "setup", "policies", "baseline")  # that every reader needs
 JSON_NAME, PAGE_NAME = "report.json", "report.html"
 
 

@@ -17,7 +17,6 @@ from replay.simulation.draws.hop_latencies import NO_LATENCIES
 from replay.simulation.draws.repeats import repeats_of
 from replay.simulation.draws.synthetic import SyntheticOutcomes
 from replay.simulation.overrides import requested_overrides
-from replay.simulation.results.fluid_bound import fluid_bound
 from replay.simulation.run import Ran, Simulation
 from replay.simulation.setup import Setup, Timing
 from replay.simulation.times import CallTimes, LevelTimes
@@ -85,10 +84,6 @@ def baseline_of(ran: Ran) -> Setup | None:
 def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]:
     """Return the report: setup and figures. Equal runs give equal bytes."""
     every = [policy_runs[0] for policy_runs in runs.values()]
-    ran, first = every[0], every[0].setup
-    arrived = arrivals_of(first, trace, first.seed)
-    hardness = arrived.hardness if first.prompts is None else None  # recorded prompts have their own
-    bound = None if first.is_scaled else fluid_bound(first, arrived.arrival_ms, hardness)
     return {
         "version": VERSION,
         "trace": {
@@ -99,9 +94,8 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "hardness_known": round(float(np.mean(~np.isnan(trace.hardness))), 4),
         },
         "setup": _setup_table(every, len(next(iter(runs.values())))),
-        **demand(ran),
+        **demand(every[0]),
         "baseline": BASELINE,
-        "fluid_bound": bound,
         "policies": {policy: entry(policy_runs) for policy, policy_runs in runs.items()},
     }
 

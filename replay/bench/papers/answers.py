@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from replay.bench.frontier.cells import Figures
 from replay.bench.frontier.grid import GridCell
+from replay.bench.papers.fluid_bound import fluid_bound
 from replay.bench.papers.runs.cell_runner import Run
 from replay.bench.papers.runs.cells import Cell, Found, setup_of
-from replay.simulation.results.fluid_bound import fluid_bound
 from replay.traces import Trace
 
 K = TypeVar("K", bound=Hashable)
@@ -90,8 +90,10 @@ def over_seeds(run: Run, cells: Mapping[K, Cell], seeds: int) -> dict[K, Mean]:
 def bound_fids(asking: Asking, cell: Cell) -> list[float]:
     """Return the FID that no plan can beat on the arrivals of each of the first seeds; nan: it is not known."""
     arrivals = [asking.trace(cell.trace, seed).arrival_ms for seed in range(asking.scale.few)]
-    bounds = [fluid_bound(setup_of(cell), each) for each in arrivals]
-    return [bound["fid"] if bound else math.nan for bound in bounds]
+    setup = setup_of(cell)
+    about = setup.workers, setup.slo_ms, setup.period_ms
+    bounds = [fluid_bound(setup.true_catalog, each, *about) for each in arrivals]
+    return [math.nan if bound is None else -bound for bound in bounds]
 
 
 def bound_fid(asking: Asking, cell: Cell) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from replay.reports.compare import seeds_of
+from replay.reports.compare import about_baseline, seeds_of
 from replay.reports.metrics import FID, METRICS, format_value, metric, possible
 from replay.reports.page import verdicts
 from replay.reports.page.canvas import HUES, MARKERS
@@ -32,6 +32,7 @@ def render(report: Report) -> str:
         report=report,
         headline=verdicts.headline(report),
         remarks=verdicts.remarks(report),
+        baseline=about_baseline(report),
         judged_by=metric(verdicts.judged_by(report)),
         bests=verdicts.bests(report),
         columns=[metric(key) for key in columns(report)],

@@ -1,4 +1,4 @@
-"""Draws quality against violations: every policy, the split by chance, and the bound."""
+"""Draws quality against violations: every policy and the split by chance."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ Report = Mapping[str, Any]
 
 
 def trade(report: Report) -> Drawing:
-    """Draw every policy with its intervals, and the fluid bound as a line."""
+    """Draw every policy with its intervals."""
     key = judged_by(report)
     unit = f"{'FID' if key == FID else report['setup']['scale']} (up is better)"
     figure, axes = plot("violations (% of requests, square-root scale)", unit, HEIGHT)
@@ -35,17 +35,10 @@ def trade(report: Report) -> Drawing:
             _point(axes, report, policy, key)
             places[policy] = 100 * figures["violation_rate"], figures[key]
             seen.append(f"{policy} {figures[key]:.4g} at {format_value('violation_rate', figures['violation_rate'])}")
-    bound = (report["fluid_bound"] or {}).get(key)
-    if bound is not None:
-        _line(axes, bound)
-        seen.append(f"fluid bound {bound:.4g}")
     if key == FID:
         axes.invert_yaxis()
     _names(axes, places)
-    caption = (
-        "Up and to the left is better. Bars are 95 % intervals over seeds. Dashed: the fluid bound; only policies that "
-        "leave requests unanswered are above it."
-    )
+    caption = "Up and to the left is better. Bars are 95 % intervals over seeds."
     return Drawing("Quality against violations", caption, svg(figure, "trade", f"{unit}: {', '.join(seen)}"))
 
 
@@ -72,14 +65,6 @@ def _names(axes: Axes, places: Mapping[str, tuple[float, float]]) -> None:
             policy, place, xytext=(-6 if is_right else 6, 5 - LINE * neighbours), textcoords="offset points",
             ha="right" if is_right else "left", fontsize=8.5, color=INK,
         )  # fmt: skip
-
-
-def _line(axes: Axes, bound: float) -> None:
-    axes.axhline(bound, color=INK, linewidth=1, linestyle=(0, (6, 3)))
-    axes.annotate(
-        "fluid bound", (1, bound), xycoords=("axes fraction", "data"), xytext=(-2, -3), textcoords="offset points",
-        ha="right", va="top", fontsize=8.5, color=INK,
-    )  # fmt: skip
 
 
 def _root_scale(axes: Axes, most: float) -> None:

@@ -110,7 +110,7 @@ def against(found: Best, key: str) -> str:
 
 
 def remarks(report: Report) -> list[str]:
-    """Return the remarks below the title: against chance, against the bound, and the number of seeds."""
+    """Return the remarks below the title: against chance, what is saved, and the number of seeds."""
     found, key = best(report, HEADLINE), judged_by(report)
     said = []
     chance = report["baseline"]
@@ -121,12 +121,6 @@ def remarks(report: Report) -> list[str]:
             said.append(_against_chance(report, str(found.policy), chance, key))
         said += _share_that_ran(report, chance)
     said += savings(report)
-    bound = (report["fluid_bound"] or {}).get(key)
-    if found.value is not None and bound:
-        said.append(
-            f"The fluid bound, which knows the demand and never queues, is {format_value(key, bound)}: "
-            f"{found.policy} is {100 * abs(found.value - bound) / abs(bound):.1f} % from it."
-        )
     if report["setup"]["seeds"] == 1:
         said.append("One seed was run, which does not show how much of a difference is chance. Add --seeds 10.")
     return said

@@ -141,12 +141,6 @@ def _origin_of_hardness(known: float, *, is_recorded: bool) -> str:
     return f"as the trace has it of {known:.0%}, else drawn uniformly" if known else "drawn uniformly"
 
 
-def describe_bound(bound: Mapping[str, Any]) -> str:
-    """Describe the bound that no plan can beat."""
-    judged = f"FID {bound['fid']:.2f}" if bound["fid"] is not None else f"quality {bound['quality']:.4f}"
-    return f"fluid bound: {judged} ({bound['note']})"
-
-
 def _between(values: Mapping[str, float]) -> str:
     return f" ({_range(values)})" if values["least"] < values["most"] else ""
 

@@ -45,7 +45,7 @@ OTHER = Load(120, 1)  # a catalog that is not named above
 
 
 def record(tree: Tree, track: Callable[[Sequence[Any]], Iterable[Any]]) -> dict[str, Any]:
-    """catalog -> kind of trace -> the report's hash, the fluid bound, and main figures by policy."""
+    """catalog -> kind of trace -> the report's hash and main figures by policy."""
     names = [path.stem for path in sorted((ROOT / "infra" / "catalogs").glob("*.toml"))]
     asked = [(catalog, kind) for catalog in names for kind in ("plain", "eventful")]
     found: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def _reported(tree: Tree, catalog: str, kind: str) -> dict[str, Any]:
 def simulated(
     tree: Tree, trace: pathlib.Path, catalog: str, policies: Sequence[str], workers: int, slo_s: float, *more: str
 ) -> dict[str, Any]:
-    """What is recorded of one report of `pochade simulate`: its hash, the fluid bound, and main figures by policy."""
+    """What is recorded of one report of `pochade simulate`: its hash and main figures by policy."""
     out = tree.work / "report"
     tree.pochade(
         "simulate", str(trace), "--policy", ",".join(policies), "--catalog", catalog, "--workers", str(workers),
@@ -75,7 +75,6 @@ def simulated(
     report.pop("made")  # the command line and versions
     return {
         "sha256": _hash(report),
-        "fluid_bound": report["fluid_bound"],
         "policies": {
             name: {figure: row[figure] for figure in FIGURES if figure in row}
             | {f"{part}, sha256": _hash(content) for part, content in row.items() if part not in FIGURES}

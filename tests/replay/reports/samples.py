@@ -71,6 +71,5 @@ def a_report(policies: Mapping[str, Any] | None = None, **setup: Any) -> dict[st
         "interval_s": 10.0,
         "demand_rps": [2.0, 3.0, 4.0, 1.0],
         "baseline": CHANCE,
-        "fluid_bound": {"quality": 0.95, "fid": None, "heavy_share": 0.6, "note": "no queues"},
         "policies": chosen,
     }

@@ -74,7 +74,7 @@ def documented() -> set[str]:
 
 
 def test_every_key_of_a_report_is_documented_and_none_that_is_not_there(report: dict[str, Any]) -> None:
-    groups = {"policies.NAME.series", "policies.NAME.changes", "policies.NAME.planned", "fluid_bound"}
+    groups = {"policies.NAME.series", "policies.NAME.changes", "policies.NAME.planned"}
     sometimes = {"policies.NAME.planned.admitted", "policies.NAME.by_tier"}  # where plans shed; where tiers differ
     sometimes |= {"policies.NAME.by_tenant", "policies.NAME.stores"}  # where tenants do; where the store was away
     sometimes |= {"policies.NAME.reuse"}  # where a plan asked for it

@@ -71,7 +71,6 @@ def test_a_fleet_grows_and_shrinks_within_what_the_options_and_settings_say_and_
     assert row["scale"]["drained"] >= 3
     assert row["scale"]["target_changes"] >= 2
     assert row["cost_worker_s"] == pytest.approx(90 * row["scale"]["workers_mean"], rel=0.05)
-    assert report["fluid_bound"] is None
 
 
 def test_the_same_call_writes_the_same_bytes(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -42,17 +42,15 @@ def test_a_live_run_is_reported_in_the_keys_of_a_simulated_one() -> None:
     assert live["lateness_ms"] == {"requests": 2, "p50": 1.0, "p95": 1.45, "max": 1.5}
 
 
-def test_a_live_run_of_a_scaled_fleet_has_no_bound_of_a_fixed_one() -> None:
+def test_a_live_run_of_a_scaled_fleet_is_simulated_again_as_it_was_scaled() -> None:
     fixed, scaled = judging_plan(), dataclasses.replace(judging_plan(), scale=ScalePlan(targets={"heavy": 1}))
-    bounds, setups = [], []
+    setups = []
     for plan in (fixed, scaled):
         history = a_history({0: answered(IDS[0])}, CREATED, (plan,))
         found = outcome(facts(), TRACE, IDS, history, request_records(history, IDS.all))
-        bounds.append(found["fluid_bound"])
         setups.append(setup_of(found, a_catalog(), NO_LATENCIES, 30_000.0))
-    assert [bound is None for bound in bounds] == [False, True]
     assert [(setup.workers, setup.scale.when) for setup in setups] == [(2, "never"), (1, "always")]
-    assert dataclasses.replace(setups[1].scale, when="policy") == facts().scale, "simulated again as it was scaled"
+    assert dataclasses.replace(setups[1].scale, when="policy") == facts().scale
 
 
 def test_nothing_published_is_no_run() -> None:

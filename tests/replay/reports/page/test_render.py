@@ -82,12 +82,12 @@ def test_a_policy_has_one_look_in_every_plot_and_none_has_anothers() -> None:
     assert legend[-1][0] == "--soft"
 
 
-def test_the_split_by_chance_and_the_bound_are_drawn() -> None:
+def test_the_split_by_chance_is_drawn_and_its_row_explained() -> None:
     page = Page(the_page())
-    (label,) = [svg["aria-label"] for svg in page.all("svg") if "fluid bound" in svg.get("aria-label", "")]
+    (label,) = [svg["aria-label"] for svg in page.all("svg") if "up is better" in svg.get("aria-label", "")]
     assert CHANCE in label
-    assert "fluid bound 0.95" in label
-    assert "fluid bound" in page.text
+    assert f"{CHANCE} is the baseline of every comparison" in page.text
+    assert "baseline of every" not in Page(render(a_report({"ours": a_policy()}))).text, "none was simulated"
 
 
 def test_every_policy_stands_in_the_table_with_its_interval() -> None:
@@ -122,7 +122,7 @@ def test_the_baseline_is_drawn_first_wherever_it_stands_in_the_report() -> None:
 
 def test_fid_is_reported_as_fid() -> None:
     policies = {"ours": a_policy(fid=[20.25], quality=[-20.25]), CHANCE: a_policy(fid=[21.0], quality=[-21.0])}
-    page = Page(render(a_report(policies, scale="fid") | {"fluid_bound": None}))
+    page = Page(render(a_report(policies, scale="fid")))
     assert "20.25" in page.text
     assert "FID (up is better)" in page.text
     assert "-20.25" not in page.text.replace("−", "-")  # noqa: RUF001
@@ -142,7 +142,7 @@ def test_a_report_with_nothing_to_tell_of_a_figure_is_drawn_all_the_same(empty: 
     policy[empty] = None
     policy["by_seed"].pop(empty)
     policy["series"][empty] = {"mean": [None] * 4}
-    report = a_report({"ours": policy}) | {"fluid_bound": None}
+    report = a_report({"ours": policy})
     report["setup"]["seeds"] = 1
     assert "–" in render(report)  # noqa: RUF001
 

@@ -1,6 +1,7 @@
 """The best that any plan could reach: demand known beforehand, workers without queues, split and moved at no cost.
 
-No queueing and no switching: an upper bound of every policy (planner/policies/SOURCES.md 7).
+No queueing and no switching: an upper bound of every policy on requests whose hardness is spread evenly, as the papers'
+catalogs have it. On easier requests a policy may be above it, so that reports do not have it.
 """
 
 import itertools
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.catalog.bands import band_shares, bounds_of
+from planner.catalog.bands import bounds_of
 from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog
 from planner.observation.observation import Observation
@@ -18,10 +19,9 @@ from planner.solvers.joint.program.offers import Offer, Offers, offers_of
 
 
 class Served(NamedTuple):
-    """The best quality at one demand, and the shares that are served and answered by the best level."""
+    """The best quality at one demand, and the share that is served."""
 
     quality: float  # mean of what is served
-    heavy: float  # share of the demand that the catalog's best level answers
     share: float  # of the requests that are served
 
 
@@ -31,7 +31,6 @@ class Piece(NamedTuple):
     slope: float  # quality a worker-second
     seconds: float  # worker-seconds per request of all bands
     quality: float  # gained per request of all bands
-    heavy: float  # more answers of the best level per request of all bands
 
 
 class Fluid(NamedTuple):
@@ -39,22 +38,21 @@ class Fluid(NamedTuple):
 
     cheapest_s: float  # worker-seconds per request, everything served in the cheapest way
     cheapest_quality: float  # mean of that
-    cheapest_heavy: float
     pieces: tuple[Piece, ...]
 
     def at(self, demand_rps: float, workers: int) -> Served:
         """The best quality at a demand, all workers generating all the time."""
         seconds = workers / demand_rps if demand_rps > 0 else math.inf
         if seconds < self.cheapest_s:
-            return Served(self.cheapest_quality, self.cheapest_heavy, seconds / self.cheapest_s)
-        left, quality, heavy = seconds - self.cheapest_s, self.cheapest_quality, self.cheapest_heavy
+            return Served(self.cheapest_quality, seconds / self.cheapest_s)
+        left, quality = seconds - self.cheapest_s, self.cheapest_quality
         for piece in self.pieces:
             bought = min(1.0, left / piece.seconds)
-            quality, heavy = quality + bought * piece.quality, heavy + bought * piece.heavy
+            quality += bought * piece.quality
             left -= bought * piece.seconds
             if bought < 1:
                 break
-        return Served(quality, heavy, 1.0)
+        return Served(quality, 1.0)
 
 
 class Way(NamedTuple):
@@ -62,65 +60,46 @@ class Way(NamedTuple):
 
     seconds: float
     quality: float
-    heavy: float  # share that the best level answers
 
 
-class Fronts(NamedTuple):
-    """The ways to serve a request of each hardness band that none betters, from the cheapest to the best."""
+def fluid_bound(
+    catalog: Catalog, arrival_ms: np.ndarray, workers: int, slo_ms: float, period_ms: float
+) -> float | None:
+    """Return the best mean quality of the requests on a trace, each planning interval solved alone with known demand.
 
-    by_band: tuple[tuple[Way, ...], ...]
-
-    def mixed(self, shares: Sequence[float]) -> Fluid:
-        """The bound for requests of which so large a share is of each band; `shares` sum to 1."""
-        cheapest = np.array(shares) @ np.array([front[0] for front in self.by_band])
-        pieces = [
-            _piece(share, low, high)
-            for share, front in zip(shares, self.by_band, strict=True)
-            for low, high in itertools.pairwise(front)
-            if share > 0
-        ]
-        seconds, quality, heavy = cheapest.tolist()
-        return Fluid(seconds, quality, heavy, tuple(sorted(pieces, reverse=True)))
-
-
-def fluid_of(catalog: Catalog, seen: Observation) -> Fluid | None:
-    """The bound for prompts as hard as were seen, under the SLO seen; None where no level answers within it."""
-    fronts = fronts_of(catalog, seen)
-    return None if fronts is None else fronts.mixed(band_shares(catalog, seen))
-
-
-def fronts_of(catalog: Catalog, seen: Observation) -> Fronts | None:
-    """The ways to serve under the SLO seen, whatever the prompts' hardness; None where no level answers within it.
-
-    Ways to serve are those that `joint` is offered; each takes the batches that cost least of those whose calls, and
-    judging between two of them, fit the SLO one after the other. Of two ways side by side the mean counts.
+    `arrival_ms`: float64 [n]. On FID's scale, which is no mean over images, the mean of the intervals' qualities.
+    Returns None where the quality of a level is not known, or no level answers within the SLO.
     """
-    found = offers_of(catalog, seen, 0.0)
-    slo_s = seen.slo_ms / 1000 or math.inf
-    best = found.levels.index(catalog.best().name)
-    costs = [_seconds(offer, found, catalog, slo_s) for offer in found.offers]
-    possible = [
-        np.stack([cost, offer.quality, _heavy(offer, found, best)])
-        for cost, offer in zip(costs, found.offers, strict=True)
-        if cost is not None
-    ]
+    fluid = None if any(each.quality is None for each in catalog.variants.values()) else fluid_of(catalog, slo_ms)
+    if fluid is None:
+        return None
+    counts = np.bincount((arrival_ms // period_ms).astype(np.int64))
+    counts = counts[counts > 0]
+    served = [fluid.at(1000 * count / period_ms, workers) for count in counts.tolist()]
+    return float(np.average([each.quality for each in served], weights=counts * [each.share for each in served]))
+
+
+def fluid_of(catalog: Catalog, slo_ms: float) -> Fluid | None:
+    """Return the bound of each demand under an SLO, 0 for none; None where no level answers within it.
+
+    Ways to serve are those of `offers_of`; each takes the batches that cost least of those whose calls, and judging
+    between two of them, fit the SLO one after the other. Of two ways side by side the mean counts.
+    """
+    found = offers_of(catalog, Observation(now_ms=0, demand_rps=0.0, slo_ms=slo_ms), 0.0)
+    costs = [_seconds(offer, found, catalog, slo_ms / 1000 or math.inf) for offer in found.offers]
+    possible = [(cost, offer.quality) for cost, offer in zip(costs, found.offers, strict=True) if cost is not None]
     if not possible:
         return None
-    bands = range(len(bounds_of(catalog)) - 1)
-    return Fronts(tuple(tuple(_front([Way(*way[:, c].tolist()) for way in possible])) for c in bands))
-
-
-def _heavy(offer: Offer, found: Offers, best: int) -> np.ndarray:
-    """[C] share of the answers that the best level generates; a floor, as refining a draft takes fewer steps."""
-    gate = list(found.gates)[offer.option.gate]
-    answers = best in (gate.level if gate.next_level < 0 else gate.next_level, offer.option.straight_to)
-    generated = offer.images.get(best, np.zeros(len(offer.quality)))
-    return np.minimum(1.0, generated) if answers else np.zeros(len(offer.quality))
-
-
-def _piece(share: float, low: Way, high: Way) -> Piece:
-    seconds, quality = high.seconds - low.seconds, high.quality - low.quality
-    return Piece(quality / seconds, share * seconds, share * quality, share * (high.heavy - low.heavy))
+    shares = np.diff(bounds_of(catalog)).tolist()
+    fronts = [_front([Way(float(s[c]), float(q[c])) for s, q in possible]) for c in range(len(shares))]
+    cheapest_s, quality = np.array(shares) @ np.array([front[0] for front in fronts])
+    pieces = [
+        Piece(_slope(low, high), share * (high.seconds - low.seconds), share * (high.quality - low.quality))
+        for share, front in zip(shares, fronts, strict=True)
+        for low, high in itertools.pairwise(front)
+        if share > 0
+    ]
+    return Fluid(float(cheapest_s), float(quality), tuple(sorted(pieces, reverse=True)))
 
 
 def _front(points: Sequence[Way]) -> list[Way]:
