@@ -77,7 +77,7 @@ class Pipeline:
         ]  # fmt: skip
         self._processes: dict[str, Child] = {}
         self._lock = threading.Lock()
-        self.results: dict[str, list[Result]] = {}
+        self._results: dict[str, list[Result]] = {}
         self.plans: list[tuple[int, Plan]] = []  # (broker time, plan)
         self.dead_letters: list[Incoming] = []
         self.heartbeats: dict[str, tuple[int, Heartbeat]] = {}
@@ -88,7 +88,7 @@ class Pipeline:
         with self._lock:
             if record.topic == RESULTS:
                 result = decode_result(record.value)
-                self.results.setdefault(result.request_id, []).append(result)
+                self._results.setdefault(result.request_id, []).append(result)
             elif record.topic == DLQ:
                 self.dead_letters.append(record)
             elif record.topic == FLEET:
@@ -164,18 +164,24 @@ class Pipeline:
         """Write raw bytes to `prompts`."""
         send_all(self.producer, [Outgoing(topic=PROMPTS, key=key, value=value)])
 
+    @property
+    def results(self) -> list[Result]:
+        """Each result that has come so far, also a second one of a request; an HTTP answer may come before it."""
+        with self._lock:
+            return [result for results in self._results.values() for result in results]
+
     def ended(self, ids: list[str]) -> int:
         """How many of these have a result."""
         with self._lock:
-            return sum(request_id in self.results for request_id in ids)
+            return sum(request_id in self._results for request_id in ids)
 
     def wait_all(self, ids: list[str]) -> list[Result]:
         """The only result of each; fails when one is lost, repeated or missing in time."""
         self.until(lambda: self.ended(ids) == len(ids), lambda: f"{self.ended(ids)} of {len(ids)} ended")
         with self._lock:
-            repeated = {i: len(self.results[i]) for i in ids if len(self.results[i]) != 1}
+            repeated = {i: len(self._results[i]) for i in ids if len(self._results[i]) != 1}
             assert not repeated, f"requests with more than one result: {repeated}"
-            return [self.results[i][0] for i in ids]
+            return [self._results[i][0] for i in ids]
 
     def completed(self, ids: list[str]) -> list[Result]:
         """The only result of each, all COMPLETED; says why others are not."""
@@ -197,7 +203,7 @@ class Pipeline:
     def statuses(self, ids: list[str]) -> Counter[str]:
         """How the ended ones ended."""
         with self._lock:
-            return Counter(self.results[i][0].status for i in ids if i in self.results)
+            return Counter(self._results[i][0].status for i in ids if i in self._results)
 
     def close(self) -> None:
         """Stop everything; no process is left."""

@@ -136,8 +136,7 @@ def test_equal_calls_with_one_key_are_one_request_wherever_they_come_from(
         ]
         (request_id,) = {each.result().request_id for each in asked}
         assert isinstance(one.handle(request_id).result(PATIENCE_S), Completed)
-    pipeline.until(lambda: request_id in pipeline.results, "its result")
-    assert len(pipeline.results[request_id]) == 1
+    pipeline.wait_all([request_id])
 
 
 @both

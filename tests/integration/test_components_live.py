@@ -129,7 +129,7 @@ def test_a_named_base_and_adapter_are_in_the_image_and_in_what_is_said_of_it(
         assert sum(times) == pytest.approx(
             float(str(shown["paint_ms"])), rel=0.2, abs=25
         )  # a busy machine waits between
-    result = pipeline.results[str(restyled["request_id"])][0]
+    (result,) = pipeline.wait_all([str(restyled["request_id"])])
     assert card_of(result, open_store(settings)).result.components == ("base:poster", "adapter:mint@1")
 
 
@@ -143,7 +143,8 @@ def test_an_outline_that_was_put_says_where_the_heart_is(
     uri = CliRunner().invoke(put, [str(file)], obj=lambda: settings).stdout.strip()
     led = said(settings, HEART, "--model", "poster", "--control", f"outline={uri}")
     assert [(thing.slot, thing.shape) for thing in read(picture(settings, led)).found] == [("L", "heart")]
-    card = card_of(pipeline.results[str(led["request_id"])][0], open_store(settings))
+    (result,) = pipeline.wait_all([str(led["request_id"])])
+    card = card_of(result, open_store(settings))
     assert card.result.components == ("base:poster", "control:outline@1"), "as the gallery shows it"
     plain = picture(settings, said(settings, HEART, "--model", "poster"))
     assert [thing.slot for thing in read(plain).found] == ["C"]

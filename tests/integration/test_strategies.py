@@ -204,8 +204,7 @@ class Fleet(Pipeline):
     def served(self, since_ms: int) -> list[Stage]:
         """The first stages of what was generated under plans of this moment or later."""
         versions = {plan.version for _, plan in self.plans if plan.created_ms >= since_ms}
-        ended = [result for results in list(self.results.values()) for result in results]
-        firsts = [stages[0] for result in ended if (stages := steps_of(result))]
+        firsts = [stages[0] for result in self.results if (stages := steps_of(result))]
         return [stage for stage in firsts if stage.plan_version in versions]
 
     def metric(self, name: str) -> float:

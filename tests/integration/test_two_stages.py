@@ -97,7 +97,8 @@ class Fleet(Pipeline):
         return [(path[0], len(path) > 1) for path in paths if low <= (path[0].threshold or 0.0) <= high]
 
     def ended_of(self, ids: list[str]) -> list[Result]:
-        return [self.results[each][0] for each in ids.copy() if each in self.results]
+        asked = set(ids.copy())
+        return [each for each in self.results if each.request_id in asked]
 
 
 @pytest.fixture(scope="module")

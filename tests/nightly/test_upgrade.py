@@ -351,13 +351,15 @@ def deployment(
 def check(running: Deployment, asked: Sequence[str], pinned: int, policy: str) -> None:
     """What must hold in the end."""
     found = audit(running.settings, asked=asked)
-    rejected = {running.results[name][0].code for name in asked if running.results[name][0].status == Status.REJECTED}
+    named = set(asked)
+    ended = [each for each in running.results if each.request_id in named]
+    rejected = {each.code for each in ended if each.status == Status.REJECTED}
     plans = [plan for _, plan in running.plans]
     print(f"{len(asked)} requests {running.statuses(list(asked))}, rejected for {rejected}")
     print(f"plans 1 to {plans[-1].version}; memory in the end {plans[-1].memory}")
     print(f"{found.figures}\n{found.images}")
     print("\n".join(complaints(running)))
-    repeated = Counter(len(running.results[name]) for name in asked)
+    repeated = Counter(Counter(each.request_id for each in ended).values())
     assert repeated == {1: len(asked)}, "results of a request"
     assert verdict(found.figures, found.images) is None
     assert (found.figures.open, found.figures.failed, found.figures.dead_letters) == (0, {}, 0)
@@ -439,9 +441,7 @@ def both_serve(running: Deployment, requests: Requests) -> None:
         time.sleep(BESIDE_S / 4)
         requests.crowd()
     handled = {name: running.handled(name) - before[name] for name in flows}
-    with running._lock:
-        results = list(itertools.chain.from_iterable(running.results.values()))
-    ended = [result for result in results if (result.ended_ms or 0) > begun_ms]
+    ended = [result for result in running.results if (result.ended_ms or 0) > begun_ms]
     workers = Counter(stage["worker_id"] for result in ended for stage in json.loads(result.path))
     print(f"side by side: records handled {handled}, jobs generated {dict(workers)}")
     assert min(handled.values()) > 0
