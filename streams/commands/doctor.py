@@ -58,7 +58,7 @@ def doctor(load: "Callable[[], Settings]", output: str, *, models: bool) -> None
 )
 @click.pass_obj
 def ready(load: "Callable[[], Settings]", within_ms: int) -> None:
-    """Wait until a request would be served: topics, a plan, a worker that has loaded its model, each role.
+    """Wait until a request would be served: topics, a plan, a worker that has loaded its model, each role, a gateway.
 
     Says on stderr what is waited for, when that changes. Exit status 1 says that the time is over, after what is
     missing and what to do about it.
@@ -70,13 +70,16 @@ def ready(load: "Callable[[], Settings]", within_ms: int) -> None:
     """
     from streams.operator.doctor import serving
     from streams.operator.verdicts import Verdict
+    from streams.processes.announced import GATEWAY
 
     settings, begun, said = load(), time.monotonic(), ""
     while True:
-        lacking = [each for each in serving(settings) if each.verdict in (Verdict.FAIL, Verdict.STARTING)]
+        made = serving(settings)
+        lacking = [each for each in made if each.verdict in (Verdict.FAIL, Verdict.STARTING)]
         took_s = time.monotonic() - begun
         if not lacking:
-            return click.echo(f"ready after {took_s:.0f} s: a request would be served")
+            doors = "".join(f"; {each.found}" for each in made if each.name == GATEWAY)
+            return click.echo(f"ready after {took_s:.0f} s: a request would be served{doors}")
         if 1000 * took_s >= within_ms:
             for check in lacking:
                 listing.show_check(check)

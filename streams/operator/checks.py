@@ -3,7 +3,7 @@
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -29,6 +29,7 @@ from schemas.topics import (
 from streams.kafka.groups.group_terms import Protocol, Timeouts, describe
 from streams.operator.cluster import CLEANUP, OF_VARIANT, Difference, Found
 from streams.operator.verdicts import Check, fail, ok, starting, warn
+from streams.processes.announced import GATEWAY, NO_ANSWER
 from streams.visible import counted
 
 SKEW_WARN_MS = 1000
@@ -388,6 +389,17 @@ def check_role(role: str, topic: str, seen: Attendance, readiness: Mapping[str, 
         if age_s > OLD_S
         else ok(role, shown, "roles")
     )
+
+
+def check_gateway(readiness: Mapping[str, str]) -> Iterator[Check]:
+    """Yield whether the gateway of this machine answers; nothing where none runs. `readiness`: as `check_role` has."""
+    why = readiness.get(GATEWAY)
+    if why == "":
+        yield ok(GATEWAY, "the gateway here answers")
+    elif why == NO_ANSWER:
+        yield fail(GATEWAY, f"the gateway here runs and {why}", "see its log, stop it, and `pochade serve gateway`")
+    elif why is not None:
+        yield starting(GATEWAY, f"the gateway here {why}", "see its log if it stays so")
 
 
 def check_queue(topic: str, seen: Attendance, serving: int, limit_s: float, *, is_scaled_to_zero: bool) -> Check:

@@ -95,7 +95,7 @@ def serving(settings: Settings) -> list[Check]:
     fleet = _fleet(settings, found, now_ms(), made)
     for topic, reads in READERS.items():
         made.append(_checked(reads.group, partial(_there, settings, topic, reads.group, fleet), DESCRIBE, "roles"))
-    return made
+    return [*made, *checks.check_gateway(fleet.readiness)]
 
 
 def _there(settings: Settings, topic: str, group: str, fleet: "Fleet") -> Check:
@@ -289,6 +289,7 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     fleet = _fleet(settings, found, now, made)
     yield from made
     yield from _roles(settings, found, fleet)
+    yield from checks.check_gateway(fleet.readiness)
     yield from checks.check_jobs(found, fleet.live, settings.kafka.prefix)
     if PLAN in found:
         yield _checked("planner", lambda: _leader(settings, fleet.readiness), "allow READ on the group PREFIX.planner")

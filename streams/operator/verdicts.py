@@ -78,6 +78,7 @@ ROWS: Final[dict[str, Row]] = {
         "a role has no member, or its oldest unread record, but that of `prompts.batch`, is older than a minute",
         "that is older than 10 s, or this user may not see the members",
     ),
+    "gateway": Row("the gateway of this machine, if one runs, answers", "it runs and does not answer"),
     "strangers": Row(
         "partitions are given to our roles only", "a member of a group has another `client.id` than our clients",
         "this user may not see the members",
@@ -113,7 +114,7 @@ ROWS: Final[dict[str, Row]] = {
 }  # fmt: skip
 
 
-STARTING: Final = frozenset({"roles", "workers", "plan"})
+STARTING: Final = frozenset({"roles", "gateway", "workers", "plan"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

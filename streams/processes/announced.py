@@ -1,7 +1,8 @@
 """The roles of a deployment on this machine, and why they are not ready, by which `doctor` recognises a start.
 
 Each process with an address for its health leaves it in a file under HOME while it runs. A process that was killed
-leaves its file, which counts for nothing, as its address does not answer; the next process removes it.
+leaves its file, which counts for nothing; the next process removes it. One that lives and does not answer counts for a
+gateway, which no consumer group shows to hang.
 """
 
 import contextlib
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 FOLDER: Final = "serving"
 ANSWER_S: Final = 1.0
+GATEWAY: Final = "gateway"
+NO_ANSWER: Final = "does not answer"
 
 
 @contextlib.contextmanager
@@ -48,7 +51,7 @@ def announced(home: pathlib.Path, prefix: str, roles: Iterable[str], address: st
 
 
 def readiness(home: pathlib.Path, prefix: str) -> dict[str, str]:
-    """Return role -> why a process of it is not ready, "" if each is; roles of processes that answer alone."""
+    """Return role -> why a process of it is not ready, "" if each is; of processes that answer, and gateways."""
     found: dict[str, str] = {}
     for file in sorted((home / FOLDER).glob("*")):
         try:
@@ -58,9 +61,20 @@ def readiness(home: pathlib.Path, prefix: str) -> dict[str, str]:
             reasons = _reasons(kept["address"])
             for role in [*map(str, kept["roles"]), *reasons]:
                 found[role] = found.get(role) or str(reasons.get(role, ""))
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
-            continue  # it has ended, or another program has its port
+        except (OSError, http.client.HTTPException):  # it has ended or hangs, or another program has its port
+            if GATEWAY in kept["roles"] and _lives(file):
+                found[GATEWAY] = NO_ANSWER
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
     return found
+
+
+def _lives(file: pathlib.Path) -> bool:
+    """Whether the process that wrote a file lives, and no later one has its id."""
+    try:
+        return bool(psutil.Process(int(file.name)).create_time() <= file.stat().st_mtime)
+    except (psutil.Error, OSError):
+        return False
 
 
 def _reasons(address: str) -> dict[str, str]:

@@ -345,13 +345,14 @@ def test_gc_deletes_nothing_when_it_cannot_read_what_is_named(deployment: Deploy
 
 @pytest.mark.usefixtures("deployment")
 def test_ready_waits_until_nothing_is_lacking_and_says_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, loading = ok("plan", "version 1"), starting("workers", "one (light, loading)", "wait", "workers")
-    seen = iter([[fail("plan", "none was published", "start a planner"), loading], [plan, loading], [plan]])
+    plan, gateway = ok("plan", "version 1"), ok("gateway", "the gateway here answers")
+    loading = starting("workers", "one (light, loading)", "wait", "workers")
+    seen = iter([[fail("plan", "none was published", "start a planner"), loading], [plan, loading], [plan, gateway]])
     monkeypatch.setattr(doctor, "serving", lambda _settings: next(seen))
     monkeypatch.setattr(ready_command, "POLL_S", 0)
     done = pochade("ready")
     assert (done.exit_code, done.stderr) == (0, "waiting for plan, workers\nwaiting for workers\n")
-    assert done.stdout.startswith("ready after 0 s")
+    assert done.stdout == "ready after 0 s: a request would be served; the gateway here answers\n"
 
 
 @pytest.mark.usefixtures("deployment")

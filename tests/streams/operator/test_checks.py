@@ -29,6 +29,7 @@ from streams.operator.checks import (
 )
 from streams.operator.cluster import Found, differences, expected
 from streams.operator.verdicts import BEGIN, PAGE, ROWS, Verdict, fail, in_page, ok, unmade, warn
+from streams.processes.announced import NO_ANSWER
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_variant
 from tests.streams.operator.test_cluster import found
 
@@ -186,6 +187,13 @@ def test_what_a_role_of_this_machine_is_about_to_serve_is_starting_and_no_failur
     assert [check.verdict for check in found] == [verdict] * 3
     assert all(each in check.found for check, each in zip(found, words, strict=True)), found
     assert check_role("router", CLASSIFIED, Attendance(1, 1, 61.0), readiness).verdict is FAIL, "it is there, and stuck"
+
+
+def test_a_gateway_of_this_machine_answers_or_starts_or_hangs_and_without_one_nothing_is_said() -> None:
+    assert not list(checks.check_gateway({"router": ""}))
+    found = [next(checks.check_gateway({"gateway": why})) for why in ("", "is starting", NO_ANSWER)]
+    assert [check.verdict for check in found] == [OK, STARTING, FAIL]
+    assert "pochade serve gateway" in found[2].do
 
 
 def test_a_plan_is_reported_with_its_age_and_none_fails_as_routers_hold_every_request() -> None:

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from streams.observing.health import Health, served
-from streams.processes.announced import FOLDER, announced, readiness
+from streams.processes.announced import FOLDER, NO_ANSWER, announced, readiness
 from streams.settings import Http
 
 
@@ -40,6 +40,15 @@ def test_what_a_killed_process_left_counts_for_nothing_and_the_next_one_removes_
     assert readiness(tmp_path, "p") == {}
     with announced(tmp_path, "p", ["router"], "http://127.0.0.1:1"):
         assert [each.name for each in file.parent.iterdir()] == [str(os.getpid())]
+
+
+def test_a_gateway_that_lives_and_does_not_answer_says_so_and_no_later_process_of_its_id_does(
+    tmp_path: pathlib.Path,
+) -> None:
+    with announced(tmp_path, "p", ["gateway", "router"], "http://127.0.0.1:1"):
+        assert readiness(tmp_path, "p") == {"gateway": NO_ANSWER}
+        os.utime(tmp_path / FOLDER / str(os.getpid()), (1e9, 1e9))
+        assert readiness(tmp_path, "p") == {}
 
 
 def test_roles_serve_though_their_home_cannot_be_written(tmp_path: pathlib.Path) -> None:
