@@ -14,8 +14,9 @@ from schemas.messages import Heartbeat, Plan
 
 SLOW: Final = 1.5  # times the profiled time, from which on a worker is called slow
 LONG_WAIT_MS: Final = 60_000  # of the oldest waiting request, from which on more workers are asked for
-MANY_FAILED: Final = 0.1  # share of the recent ends, from which on failures come first
-ENOUGH_FAILED: Final = 3  # failures that are no single bad request
+OVERDUE: Final = 0.5  # of the time after which a worker is silent: from here on its heartbeat is overdue
+MANY: Final = 0.1  # share of the recent ends, from which on failures, or late ones, come first
+ENOUGH: Final = 3  # failures, or late ends, that are no single bad request
 START_WORKER: Final = "pochade serve worker"
 
 
@@ -52,6 +53,8 @@ class Deployment:
     open: int = 0  # requests without a result
     failed: int = 0  # of the recent ends
     ended: int = 0  # recently, whose ends say something of the service
+    late: int = 0  # of `timed`, those that came later, or without an image
+    timed: int = 0  # recent ends that had a deadline or a latency target
 
     def with_standing(self, standing: str) -> dict[str, Heartbeat]:
         """Return the workers of one standing, by id."""
@@ -80,7 +83,8 @@ def state_of(seen: Deployment) -> tuple[Problem, ...]:
     if not seen.with_standing("ready"):
         problem = _unready(seen, seen.plan)
         return () if problem is None else (problem, *_failed(seen))
-    return (*_unserved(seen, seen.plan), *_failing(seen), *_behind(seen), *_failed(seen), *_silent(seen), *_slow(seen))
+    bad = (*_overdue(seen), *_unserved(seen, seen.plan), *_failing(seen), *_behind(seen))
+    return (*bad, *_failed(seen), *_silent(seen), *_stopped(seen, seen.plan), *_slow(seen))
 
 
 def in_words(problems: Sequence[Problem]) -> str:
@@ -114,6 +118,16 @@ def _unready(seen: Deployment, plan: Plan) -> Problem | None:
     return Problem(f"No worker serves{_open(seen)}", "start one", START_WORKER)
 
 
+def _overdue(seen: Deployment) -> Iterator[Problem]:
+    """Yield how long all ready workers have sent nothing, if each one's heartbeat is overdue: they may be dead."""
+    ready = seen.with_standing("ready")
+    newest_ms = max(seen.heartbeats[each].seen_ms for each in ready)
+    if seen.now_ms - newest_ms > OVERDUE * seen.silent_ms:
+        since = lasting(seen.now_ms - newest_ms)
+        what = f"No worker may be serving: {_named(ready)} sent no heartbeat for {since}{_open(seen)}"
+        yield Problem(what, "see whether the broker answers, then the workers' logs")
+
+
 def _unserved(seen: Deployment, plan: Plan) -> Iterator[Problem]:
     """Yield the levels that requests wait for and no worker serves."""
     ready = {beat.variant for beat in seen.with_standing("ready").values()}
@@ -129,9 +143,12 @@ def _unserved(seen: Deployment, plan: Plan) -> Iterator[Problem]:
 
 
 def _failing(seen: Deployment) -> Iterator[Problem]:
-    if seen.failed >= ENOUGH_FAILED and seen.failed >= MANY_FAILED * seen.ended:
+    if seen.failed >= ENOUGH and seen.failed >= MANY * seen.ended:
         what = f"Serving, but {seen.failed} of the last {seen.ended} requests failed"
         yield Problem(what, "read why under Requests, status FAILED")
+    elif seen.late >= ENOUGH and seen.late >= MANY * seen.timed:
+        what = f"Serving, but {seen.late} of the last {seen.timed} requests came too late"
+        yield Problem(what, "start more workers if the load stays", START_WORKER)
 
 
 def _behind(seen: Deployment) -> Iterator[Problem]:
@@ -156,6 +173,13 @@ def _silent(seen: Deployment) -> Iterator[Problem]:
         yield Problem(
             f"{worker_id:.80} has sent no heartbeat for {since}", "read its log, or start another", is_bad=False
         )
+
+
+def _stopped(seen: Deployment, plan: Plan) -> Iterator[Problem]:
+    """Yield the workers that have stopped while the plan in force still counts on them."""
+    for worker_id in seen.with_standing("gone").keys() & plan.allocation.keys():
+        what = f"{worker_id:.80} has stopped, which the plan gives {plan.allocation[worker_id]}"
+        yield Problem(what, "wait for the next plan, or start another", START_WORKER, is_bad=False)
 
 
 def _slow(seen: Deployment) -> Iterator[Problem]:

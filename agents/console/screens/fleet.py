@@ -50,6 +50,7 @@ def deployment_of(context: Context) -> Deployment:
     return Deployment(
         now_ms=context.now_ms, silent_ms=context.silent_ms, plan=view.plans.plan, heartbeats=view.fleet.heartbeats,
         waiting=waiting, open=view.requests.open, ended=total.ours.total(), failed=total.ours[Status.FAILED],
+        late=total.late, timed=total.in_time + total.late,
     )  # fmt: skip
 
 

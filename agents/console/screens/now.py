@@ -31,14 +31,13 @@ def values(context: Context) -> dict[str, Any]:
     view, plan = context.view, context.view.plans.plan
     view.note_workers(context.now_ms, context.silent_ms)
     total = view.traffic.total(context.now_ms)
-    timed = total.in_time + total.late
     seen = deployment_of(context)
     ready, problems = len(seen.with_standing("ready")), state_of(seen)
     images, work_ms = total.levels.total(), view.traffic.total(context.now_ms, BUSY_S).work_ms
     ended = total.statuses.total()
     return {
         "demand_rps": view.traffic.demand_rps(context.now_ms), "line": line_of(context), "open": view.requests.open,
-        "in_time": total.in_time / timed if timed else None, "timed": timed, "slo_ms": view.slo_ms,
+        "in_time": total.in_time / seen.timed if seen.timed else None, "timed": seen.timed, "slo_ms": view.slo_ms,
         "ended": ended, "statuses": total.ours.most_common(), "by_clients": total.by_clients.total(),
         "ready": ready, "workers": len(seen.heartbeats), "variants": variants_of(context, seen), "any": ANY,
         "plan": plan, "pin": view.plans.pin, "binding": binding_of(context, seen, plan) if plan else [],

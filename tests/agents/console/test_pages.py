@@ -57,12 +57,13 @@ def test_now_says_demand_what_was_in_time_and_the_work_that_waits() -> None:
         demand_rps=7, utilization=0.5, heavy_share=0.25)))  # fmt: skip
     for n in range(6):
         deployment.tell(a_request(request_id=f"r-{n}", deadline_ms=None), at_ms=NOW_MS - 2000)
-    deployment.tell(*(dataclasses.replace(a_result(a_step(), request_id=f"r-{n}"), latency_ms=900 if n else 1100)
+    deployment.tell(*(dataclasses.replace(a_result(a_step(), request_id=f"r-{n}"), latency_ms=1100 if n else 900)
                       for n in range(4)))  # fmt: skip
     deployment.tell(a_heartbeat(worker_id="w-1", variant="light", partitions=(owned(0, remaining_ms=3000),)))
     words = text_of(deployment.page("/").text)
     assert "demand 0.2 requests a second" in words
-    assert "in time 75 % of 4 in 5 min" in words
+    assert "in time 25 % of 4 in 5 min" in words
+    assert "Serving, but 3 of the last 4 requests came too late; start more workers" in words
     assert "open 2" in words
     assert "light 0 3.0 3.0 s" in words
     assert "plan 1 by p-one" in words

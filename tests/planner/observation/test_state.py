@@ -51,6 +51,15 @@ def test_a_deployment_that_serves_leaves_nothing_to_do() -> None:
          "No worker serves heavy; 40 requests wait for it, oldest 3 min; wait until w-2 has loaded it."),
         ({"failed": 12, "ended": 40},
          "Serving, but 12 of the last 40 requests failed; read why under Requests, status FAILED."),
+        ({"heartbeats": beats(6_000, w_1="light", w_2="heavy"), "open": 2},
+         "No worker may be serving: 2 workers sent no heartbeat for 6 s; 2 requests wait; see whether the "
+         "broker answers, then the workers' logs."),
+        ({"late": 31, "timed": 100, "failed": 1, "ended": 100},
+         "Serving, but 31 of the last 100 requests came too late; start more workers if the load stays: "
+         "`pochade serve worker`."),
+        ({"heartbeats": beats(w_1="light", w_2={"state": "stopped"})},
+         "Serving, but w-2 has stopped, which the plan gives heavy; wait for the next plan, or start another: "
+         "`pochade serve worker`."),
         ({"waiting": WAITING, "open": 40},
          "Serving, but 40 requests wait, oldest 3 min; start more workers: `pochade serve worker`."),
         ({"heartbeats": beats(w_1="light", w_2={"variant": "heavy", "slowness": 2.48})},
@@ -58,8 +67,8 @@ def test_a_deployment_that_serves_leaves_nothing_to_do() -> None:
         ({"heartbeats": beats(w_1="light", w_2={"state": "sick", "detail": "CUDA error"})},
          "Serving, but w-2 reports sick: CUDA error; read its log."),
     ],
-    ids=["no plan", "no worker", "all silent", "all load", "a level lacks", "a level loads", "failing", "behind",
-         "slow", "sick"],
+    ids=["no plan", "no worker", "all silent", "all load", "a level lacks", "a level loads", "failing", "all overdue",
+         "late", "stopped", "behind", "slow", "sick"],
 )  # fmt: skip
 def test_the_worst_problem_is_said_first_with_what_to_do(changes: dict[str, Any], sentence: str) -> None:
     assert said(**changes) == sentence
@@ -69,6 +78,8 @@ def test_what_needs_no_operator_is_no_problem() -> None:
     batch = [each._replace(is_batch=True) for each in WAITING]
     assert said(waiting=batch, open=40) == "Serving; nothing to do."
     assert said(failed=2, ended=10) == said(failed=3, ended=100) == "Serving; nothing to do."
+    assert said(late=2, timed=4) == said(late=9, timed=100) == "Serving; nothing to do."
+    assert said(heartbeats=beats(6_000, w_1="light") | beats(w_2="heavy")) == "Serving; nothing to do."
     assert said(heartbeats=beats(w_1={"slowness": 1.4}, w_2="heavy")) == "Serving; nothing to do."
     stopped = beats(60_000, w_3={"state": "stopped"})
     assert said(heartbeats=beats(w_1="light", w_2="heavy") | stopped) == "Serving; nothing to do."
