@@ -15,12 +15,13 @@ import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pytest
 import tomlkit
+from PIL import Image
 
 from replay.local.processes import RoleProcess
 from replay.verify.audit.figures import verdict
@@ -41,6 +42,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
 
 BEFORE = "fdb8fdba73bb7e4a0cbb7fe1027696d65ab74e01"  # the last commit with the folders of release 0.1
 COMMIT = os.environ.get("UPGRADE_FROM", BEFORE)
+SIGNING = "8f7653f51b4bae267e8f927ac3244c76dc6f4606"  # the first commit that says how images are made, and signs them
 START = "from streams.cli import main; main(prog_name='pochade')"
 
 APART_S = 5.0  # between two roles that end
@@ -55,6 +57,7 @@ REMEMBERED_S = 600  # that every release remembers: the least default of joint's
 ROLES = ("planner", "worker-1", "worker-2", "discriminator", "ledger", "router", "classifier")
 COUNTED = ("discriminator", "ledger", "router", "classifier")  # roles that count the records that they have handled
 LACK_OF_CAPACITY = {"overloaded", "shed"}  # codes of requests that may be rejected here
+PROMPT = "a red heart"
 HEAVY = "latency_ms = { 1 = 200, 2 = 243, 4 = 413, 8 = 763 }"
 SLOWER = "latency_ms = { 1 = 400, 2 = 486, 4 = 826, 8 = 1526 }"
 STARTING = {"hadis": ["--parameter", "cache=2"], "joint": []}  # policy -> how an operator pins it
@@ -78,6 +81,12 @@ class Release:
         assert done.returncode == 0, f"{self.name} {' '.join(arguments)}: {done.stdout}{done.stderr}"
         return done.stdout
 
+    def refused(self, config: pathlib.Path, *arguments: str) -> str:
+        """What a command of this release prints that fails."""
+        done = subprocess.run(self.command(config, *arguments), capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.returncode == 1, f"{self.name} {' '.join(arguments)}: {done.stdout}{done.stderr}"
+        return done.stderr
+
 
 NEW = Release("new", ROOT)
 
@@ -85,14 +94,18 @@ NEW = Release("new", ROOT)
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Release:
     """The earlier release, out of git."""
-    folder = tmp_path_factory.mktemp("release")
+    return taken_out(COMMIT, tmp_path_factory.mktemp("release"))
+
+
+def taken_out(commit: str, folder: pathlib.Path) -> Release:
+    """The release of a commit in a folder; skips where git does not have it."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed, which has the earlier release")
     packed = folder / "tree.tar"
-    archive = ["git", "-C", str(ROOT), "archive", f"--output={packed}", COMMIT]
+    archive = ["git", "-C", str(ROOT), "archive", f"--output={packed}", commit]
     done = subprocess.run(archive, capture_output=True, text=True)
     if done.returncode != 0:
-        pytest.skip(f"git has no commit {COMMIT} here (a shallow clone?): {done.stderr.strip()}")
+        pytest.skip(f"git has no commit {commit} here (a shallow clone?): {done.stderr.strip()}")
     tree = folder / "tree"
     with tarfile.open(packed) as tar:
         tar.extractall(tree, filter="data")
@@ -117,13 +130,14 @@ def name_commands(tree: pathlib.Path) -> None:
     (info / "entry_points.txt").write_text(f"[pochade.commands]\n{commands}")
 
 
-def configuration(home: pathlib.Path, prefix: str, catalog: pathlib.Path) -> pathlib.Path:
-    """One file of settings for both releases, which have these under the same names."""
+def configuration(home: pathlib.Path, prefix: str, catalog: pathlib.Path, **more: Mapping[str, str]) -> pathlib.Path:
+    """One file of settings for both releases, which have these under the same names; `more`: other sections."""
     content = {
         "home": str(home),
         "catalog": str(catalog),
         "kafka": {"prefix": prefix, "session_timeout_ms": 3000},
         "planner": {"policy": "random-split", "period_ms": 2000, "slo_s": 5},
+        **more,
     }
     path = home / f"{prefix}.toml"
     path.write_text(tomlkit.dumps(content))
@@ -232,6 +246,10 @@ class Deployment(Pipeline):
         still = requests.open()
         assert still > 0, f"no request was open when {name} was ended"
         print(f"SIGTERM to {name}: {still} requests open, plan {self.version()}")
+        return self.terminate(name)
+
+    def terminate(self, name: str) -> subprocess.Popen[bytes]:
+        """SIGTERM to one, whatever is open."""
         process = self._processes.pop(name)
         process.terminate()
         return process
@@ -446,3 +464,68 @@ def both_serve(running: Deployment, requests: Requests) -> None:
     print(f"side by side: records handled {handled}, jobs generated {dict(workers)}")
     assert min(handled.values()) > 0
     assert {name.partition("-")[0] for name in workers} == {"old", "new"}
+
+
+@dataclass(frozen=True, slots=True)
+class MadeImage:
+    """An image that a command asked for: its request, who generated it, its file."""
+
+    request_id: str
+    worker: str
+    file: pathlib.Path
+
+    def pixels(self) -> bytes:
+        """All of them, as RGB."""
+        with Image.open(self.file) as image:
+            return image.convert("RGB").tobytes()
+
+
+def made_by(running: Deployment, release: Release, *arguments: str) -> MadeImage:
+    """Have a release's command ask for an image, and wait for it."""
+    told = release.pochade(running.config, *arguments, "--wait", "-o", "json")
+    name = json.loads(told)["request_id"]
+    running.until(lambda: running.ended([name]) == 1, f"the result of {name}")
+    result = running.results[name][0]
+    (stage,) = json.loads(result.path)
+    return MadeImage(name, stage["worker_id"], pathlib.Path(result.image_uri.removeprefix("file://")))
+
+
+def test_an_image_is_proven_and_made_again_after_an_upgrade_and_by_each_worker(
+    home: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """The tiny models in float32 on the CPU, from the catalog of the release before, signed with the demo's key."""
+    signing = taken_out(SIGNING, tmp_path)
+    prefix, catalog = f"proof-{new_request_id()[-6:].lower()}", signing.tree / "infra" / "catalogs" / "tiny.toml"
+    config = configuration(home, prefix, catalog, receipts={"certificate": "demo"})
+    settings = load({"home": home, "catalog": str(catalog), "kafka": {"prefix": prefix}})
+    signing.pochade(config, "up")
+    running = Deployment(settings, config, tmp_path, (signing, NEW))
+    try:
+        running._follower.start()
+        running.join("old")
+        first = made_by(running, signing, "submit", PROMPT, "--model", "heavy")
+        for role in ROLES:
+            running.terminate(f"old-{role}").wait(PATIENCE_S)
+            running.start_role(f"new-{role}")
+        running.until(running.is_ready, "all roles of the new release ready")
+        second = made_by(running, NEW, "again", first.request_id)
+        running.terminate(second.worker).wait(PATIENCE_S)
+        third = made_by(running, NEW, "again", first.request_id)
+        images = (first, second, third)
+        print(f"made by {[each.worker for each in images]}")
+        assert [each.worker.partition("-")[0] for each in images] == ["old", "new", "new"]
+        assert second.worker != third.worker
+        assert {each.pixels() for each in images} == {first.pixels()}
+        for each in images:
+            said = NEW.pochade(config, "verify", str(each.file), "--prompt", PROMPT)
+            assert "file\tas it was signed" in said
+            assert f"request_id\t{each.request_id}" in said
+            assert "decision_from\tresult on the broker" in said
+        flipped = tmp_path / "flipped.png"
+        flipped.write_bytes(first.file.read_bytes()[:-20] + bytes(20))
+        assert "is damaged" in NEW.refused(config, "verify", str(flipped))
+        assert "was not made for the prompt" in NEW.refused(
+            config, "verify", str(first.file), "--prompt", "a blue boat"
+        )
+    finally:
+        running.close()
