@@ -159,7 +159,7 @@ def test_every_room_has_a_readme(room: str) -> None:
 def test_the_top_level_is_what_the_user_laid_out() -> None:
     allowed = {
         "pyproject.toml", "streams", "agents", "planner", "schemas", "infra", "replay", "tests", "README.md",
-        "LICENSE", "CHANGELOG.md", "Makefile", *LOCKS,
+        "LICENSE", "CHANGELOG.md", "SECURITY.md", "Makefile", *LOCKS,
     }  # fmt: skip
     made_here = {"build", "dist", "__pycache__"}
     found = {p.name for p in ROOT.iterdir() if not p.name.startswith(".") and not p.name.endswith(".egg-info")}
@@ -199,6 +199,16 @@ def test_the_client_of_milvus_is_loaded_only_where_a_milvus_is_opened() -> None:
     assert clients == {"streams.vectors.milvus"}
     openers = {n for n, path in modules.items() if clients & {found for _, found in project_imports(path)}}
     assert openers == {"streams.vectors.open"}
+
+
+def test_no_file_of_a_model_brings_code() -> None:
+    runs = re.compile(
+        r"trust_remote_code|allow_pickle=True|weights_only=False|use_safetensors=False|\bpickle\.loads?\b"
+    )
+    rooms = ("planner", "streams", "agents", "replay")
+    assert [
+        str(path.relative_to(ROOT)) for room in rooms for path in sources(room) if runs.search(path.read_text())
+    ] == []
 
 
 # the second tries properties out

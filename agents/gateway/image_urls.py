@@ -82,8 +82,7 @@ class ImageUrls:
 def url_key(settings: Settings) -> bytes:
     """Return the secret that signs addresses: the setting, else a file under HOME that the first gateway writes.
 
-    Raises:
-        PochadeError: the setting is too short, or the file cannot be written or read.
+    Raises PochadeError: the setting is too short, or the file cannot be written or read.
     """
     stated = secret("gateway.url_secret", settings.gateway.url_secret)
     if stated:

@@ -94,8 +94,7 @@ class ImagesApi:
 
         `read` is called before they are stored as well, so that nothing is that asks for what is refused.
 
-        Raises:
-            Refusal: `gateway.max_uploads` forms are being read, or one cannot be honoured.
+        Raises Refusal: `gateway.max_uploads` forms are being read, or one cannot be honoured.
         """
         with self._uploads.one_of_few():
             form = await form_of(http)

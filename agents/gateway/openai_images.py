@@ -78,8 +78,7 @@ def parse(
 
     `deadline_ms`: the deadline of the request and of its answer (epoch ms). `events`: GENERATION or EDIT.
 
-    Raises:
-        Refusal: a parameter that is unknown, wrong, or cannot be honoured.
+    Raises Refusal: a parameter that is unknown, wrong, or cannot be honoured.
     """
     stated = {name: value for name, value in body.items() if value is not None}
     for name in stated:

@@ -100,8 +100,7 @@ class PipelineClient:
         topic before the request. `previews`: number of previews of denoising steps. `any_form`: whether its input
         images may be converted although it is strict. `late`: raised if its deadline has passed and it joins none.
 
-        Raises:
-            Refusal: the broker did not acknowledge the record in time.
+        Raises Refusal: the broker did not acknowledge the record in time.
         """
         request = replace(request, tenant=tenant)
         if repetition.is_keyed:
@@ -198,8 +197,7 @@ class PipelineClient:
     async def news(self, request_id: str, timeout_s: float) -> AsyncGenerator[Job | None, None]:
         """Yield a request's job at each change, up to its end; None after each silence.
 
-        Raises:
-            Refusal: it has no end within this time, or the gateway stops.
+        Raises Refusal: it has no end within this time, or the gateway stops.
         """
         clock_s = asyncio.get_running_loop().time
         end_s = clock_s() + timeout_s

@@ -56,8 +56,7 @@ def parse(
 
     Options that a variant would override are refused unless the input says `strict: false`.
 
-    Raises:
-        Refusal: a parameter that is unknown, wrong, or cannot be honoured.
+    Raises Refusal: a parameter that is unknown, wrong, or cannot be honoured.
     """
     stated = {name: value for name, value in body.items() if value is not None}
     if not isinstance(stated.pop("stream", False), bool):  # urls.stream is there in any case

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from schemas.errors import EndsProcess
+from streams.security.private_folder import create_private
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class FaultHistory:
         """Write down a fault. A disk that does not take it is logged: the worker has worse to report."""
         faults = [*self._recent(now_ms), Fault(now_ms, list(request_ids), reason)]
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
+            create_private(self.file.parent)
             self.file.write_text("".join(f"{json.dumps(fault)}\n" for fault in faults))
         except OSError as error:
             log.warning("a fault of the device is not written down: %s", error)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from streams.locks import try_lock
+from streams.security.private_folder import create_private
 
 SUFFIX: Final = ".lock"
 RUNS_ALREADY: Final = 75  # exit status: a process of this worker runs (EX_TEMPFAIL of sysexits.h)
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def take(file: pathlib.Path) -> bool:
     """Lock a worker's file until this process ends, and write the pid; False: another process holds it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    create_private(file.parent)
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     if not try_lock(handle):
         os.close(handle)

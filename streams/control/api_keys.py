@@ -52,8 +52,7 @@ def one_of(keys: list[ApiKey], key_id: str) -> ApiKey:
 def store(settings: Settings, key: ApiKey) -> None:
     """Write what is known of a key: gateways obey within a second. The topic is created where it is missing.
 
-    Raises:
-        PochadeError: the broker does not take it in time.
+    Raises PochadeError: the broker does not take it in time.
     """
     create_topics(settings)
     headers = stamp({}, kind="ApiKey", source="operator", subject=key.key_id, time_ms=now_ms())

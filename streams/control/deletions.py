@@ -55,8 +55,7 @@ class Deletion(NamedTuple):
 def find(settings: Settings, roles: Iterable[str] = ()) -> list[Deletion]:
     """Return what was deleted before its role had read it and can still be seen; of some roles, or of all.
 
-    Raises:
-        PochadeError: the cluster does not answer, or this user may not see how far a group has come.
+    Raises PochadeError: the cluster does not answer, or this user may not see how far a group has come.
     """
     prefix, wanted = settings.kafka.prefix, set(roles)
     found: list[Deletion] = []

@@ -71,8 +71,7 @@ class ControlLog:
     def read(self, start: int, end: int, most: int | None = None) -> list[Incoming]:
         """The committed records from `start` to before `end`, or the first `most` of them.
 
-        Raises:
-            PochadeError: the broker does not answer in time, or refuses.
+        Raises PochadeError: the broker does not answer in time, or refuses.
         """
         found: list[Incoming] = []
         if start >= end:

@@ -37,8 +37,7 @@ NO_PLAN = "no plan has been published: is a planner running? (`pochade serve pla
 def read_plans(settings: Settings, on_plan: OnPlan, start: int, barrier: Barrier) -> None:
     """Hand over the plans from an offset to a barrier, which a writer of plans has written.
 
-    Raises:
-        PochadeError: the broker does not answer in time.
+    Raises PochadeError: the broker does not answer in time.
     """
 
     def on_records(messages: Sequence[Message]) -> None:
@@ -69,8 +68,7 @@ def plan_of_version(settings: Settings, version: int) -> Plan:
 def of_version(plans: Sequence[Plan], version: int) -> Plan:
     """Return the first plan of this version, which is the one that readers obeyed.
 
-    Raises:
-        PochadeError: there is none, with those that there are.
+    Raises PochadeError: there is none, with those that there are.
     """
     for plan in plans:
         if plan.version == version:
@@ -95,8 +93,7 @@ def order(
 
     Return its offset, for `await_answer`. `by`: who orders it; "": the user of this process.
 
-    Raises:
-        PochadeError: the broker does not take it in time.
+    Raises PochadeError: the broker does not take it in time.
     """
     now = now_ms()
     pin = Pin(
@@ -119,10 +116,7 @@ def order(
 def await_answer(settings: Settings, offset: int, policy: str = "", within_s: float = OBEY_S) -> str:
     """Wait until a plan answers the order at an offset; return in a sentence which one does.
 
-    `policy`: by which it must be; "": by any.
-
-    Raises:
-        PochadeError: there is none in time, or it is by another policy.
+    `policy`: by which it must be; "": by any. Raises PochadeError: there is none in time, or it is by another policy.
     """
     with ControlLog(settings, within_s + WRITE_TIMEOUT_S) as control:
         plan = _answer(control, offset, time.monotonic() + within_s)

@@ -459,6 +459,14 @@ def check_rights_in_force(*, is_in_force: bool | None, beyond: Sequence[str]) ->
     return ok(name, "the cluster checks none, and listens on loopback: each user of this machine may write every topic")
 
 
+def check_encryption(protocol: str, beyond: Sequence[str]) -> Check:
+    """Check that connections to brokers are encrypted. `beyond`: hosts of brokers that are not loopback."""
+    if not beyond or protocol.endswith("SSL"):
+        return ok("encryption", f"connections are {protocol}" if beyond else "brokers listen on loopback alone")
+    do = "give the brokers a listener with TLS, and set kafka.properties (streams/security/README.md)"
+    return warn("encryption", f"connections to {', '.join(beyond)} are {protocol}, which can be read on the way", do)
+
+
 def check_leader(
     beat_ms: int, silent_ms: int, now_ms: int, readiness: Mapping[str, str] = MappingProxyType({})
 ) -> Check:

@@ -80,8 +80,7 @@ class Found:
 def topics(settings: Settings) -> dict[str, Found]:
     """Return this deployment's topics by their names without the prefix.
 
-    Raises:
-        PochadeError: the cluster does not answer, or this user may not describe topics.
+    Raises PochadeError: the cluster does not answer, or this user may not describe topics.
     """
     prefix = settings.kafka.prefix + "."
     names = own_topics(settings)
@@ -264,8 +263,7 @@ def has_transactions(settings: Settings) -> str:
 def clock_skew_ms(settings: Settings) -> float:
     """Return the broker's clock minus ours in milliseconds, by the append time of a record on a temporary topic.
 
-    Raises:
-        PochadeError: the topic may not be created, or the broker did not take the record.
+    Raises PochadeError: the topic may not be created, or the broker did not take the record.
     """
     name = full_name(settings.kafka.prefix, f"doctor-{uuid.uuid4().hex[:8]}")
     client = AdminClient(client_config(settings))

@@ -1,7 +1,6 @@
 """Gathers the facts for `doctor` step by step; a step that raises becomes a failed check, and the next step runs."""
 
 import contextlib
-import ipaddress
 import math
 import pathlib
 import shutil
@@ -38,7 +37,9 @@ from streams.operator.cluster import Found, differences, expected, variants_of
 from streams.operator.dead_letters import dead_letter_of
 from streams.operator.verdicts import Check, Verdict, fail, ok, unmade, warn
 from streams.processes.announced import readiness
+from streams.security.access_check import is_loopback
 from streams.security.properties import check_properties
+from streams.security.security import PLAINTEXT
 from streams.settings import Settings
 from streams.store.open import open_store
 from streams.vectors.open import open_vectors
@@ -240,23 +241,14 @@ def _topics(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
     names = {*found, *(topic.name for topic in TABLE)}
     yield _checked("rights", lambda: checks.check_denied(cluster.denied(settings, sorted(names))), DESCRIBE)
     if RESULTS in found:
-        yield _checked("rights in force", lambda: _rights(settings), "allow DESCRIBE on the cluster")
+        yield from _all_checked("rights in force", lambda: _rights(settings), "allow DESCRIBE on the cluster")
 
 
-def _rights(settings: Settings) -> Check:
+def _rights(settings: Settings) -> Iterator[Check]:
     beyond = sorted(host for host in _brokers(settings) if not is_loopback(host))
     in_force = cluster.are_rights_in_force(settings, full_name(settings.kafka.prefix, RESULTS))
-    return checks.check_rights_in_force(is_in_force=in_force, beyond=beyond)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host, by its name or address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name that others may resolve, too
+    yield checks.check_rights_in_force(is_in_force=in_force, beyond=beyond)
+    yield checks.check_encryption(settings.kafka.properties.get("security.protocol", PLAINTEXT).upper(), beyond)
 
 
 def _brokers(settings: Settings) -> list[str]:
@@ -427,8 +419,7 @@ def _read(settings: Settings, topic: str, since_ms: int) -> list[Incoming]:
 def newest_beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
     """Return the newest heartbeat of each worker that can be read.
 
-    Raises:
-        InvalidRecord: there are records, and none of them can be.
+    Raises InvalidRecord: there are records, and none of them can be.
     """
     newest: dict[bytes | None, tuple[int, Heartbeat]] = {}
     failure: InvalidRecord | None = None
@@ -454,8 +445,7 @@ def attendance(settings: Settings, role: str, reads: str = "", *, with_age: bool
 
     `reads`: the topic that it reads; "": as every deployment's roles do. `with_age`: the oldest of it is read, too.
 
-    Raises:
-        PochadeError: the cluster does not answer, or this user may not read the group's offsets.
+    Raises PochadeError: the cluster does not answer, or this user may not read the group's offsets.
     """
     prefix, name = settings.kafka.prefix, reads or READS[role]
     group, topic = f"{prefix}.{role}", full_name(prefix, name)

@@ -25,8 +25,7 @@ VERBS = {
 def steps_of(result: Result) -> tuple[Stage, ...]:
     """Return the stages that a request went through, in order; fields that an older release left out have defaults.
 
-    Raises:
-        InvalidRecord: `path` is not a JSON list of stages.
+    Raises InvalidRecord: `path` is not a JSON list of stages.
     """
     try:
         steps: tuple[Stage, ...] = from_json(tuple[Stage, ...], result.path)

@@ -97,8 +97,7 @@ def needed(settings: Settings) -> Needed:
 
     All deployments of the cluster are read, since they share the store.
 
-    Raises:
-        PochadeError: the cluster cannot be read, or holds records that this version cannot read.
+    Raises PochadeError: the cluster cannot be read, or holds records that this version cannot read.
     """
     uris, kept_ms, troubles = set[str](), list[float](), list[str]()
     unreadable = 0

@@ -35,10 +35,7 @@ class Step(NamedTuple):
 
 def waits_for(settings: Settings, request_id: str, since_ms: int) -> str:
     """Return what a request without a result waits for and asks for, in words; "": no role has written a record of it
-    since then.
-
-    Raises:
-        PochadeError: topics or groups could not be read, or the catalog is none.
+    since then. Raises PochadeError: topics or groups could not be read, or the catalog is none.
     """
     key = request_id.encode()
     way = snapshot.past(settings, [CLASSIFIED, EVENTS], since_ms=since_ms, keep=lambda record: record.key == key)

@@ -120,8 +120,7 @@ def delete_rows(settings: Settings, *selections: Selection) -> None:
 
     A collection with the name of one of ours and other fields is left as it is, and reported once the others are done.
 
-    Raises:
-        PochadeError: the store is away, or a collection is not ours; it may be repeated.
+    Raises PochadeError: the store is away, or a collection is not ours; it may be repeated.
     """
     foreign: WrongCollection | None = None
     with contextlib.ExitStack() as opened:

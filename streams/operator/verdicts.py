@@ -68,6 +68,10 @@ ROWS: Final[dict[str, Row]] = {
         "only who may writes internal topics", "the cluster checks no rights, and a broker listens beyond loopback",
         "the cluster does not say",
     ),
+    "encryption": Row(
+        "what clients and brokers send each other cannot be read on its way", "",
+        "it is not encrypted, and a broker listens beyond loopback",
+    ),
     "consumer groups": Row(
         "a dead member is missed within seconds", "a group cannot be joined",
         "it is missed later, or by the classic protocol",

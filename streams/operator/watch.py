@@ -32,8 +32,7 @@ class Note:
 def note_of(record: Incoming) -> Note:
     """Return the note in a record of `events` or `results`.
 
-    Raises:
-        InvalidRecord: the record is neither an Event nor a Result.
+    Raises InvalidRecord: the record is neither an Event nor a Result.
     """
     if record.topic == RESULTS:
         result = decode_result(record.value)

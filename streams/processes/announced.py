@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from streams.security.private_folder import create_private
+
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "serving"
@@ -36,7 +38,7 @@ def announced(home: pathlib.Path, prefix: str, roles: Iterable[str], address: st
         return
     file = home / FOLDER / str(os.getpid())
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        create_private(file.parent)
         for old in file.parent.iterdir():
             if old.name.isdecimal() and not psutil.pid_exists(int(old.name)):
                 old.unlink(missing_ok=True)

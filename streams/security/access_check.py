@@ -1,8 +1,11 @@
 """Whether the user of these settings may do what the roles of a process do: asked at its start, answered by name.
 
 Without this a missing right is met later, by one role after the other, and some of librdkafka's calls wait for it.
+What would let others in is logged: a user with more rights than any role needs, and connections in the clear.
 """
 
+import ipaddress
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,11 +20,14 @@ from schemas.topics import full_name, topics_of
 from streams.broker import probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.security.refusals import refused_by_python
-from streams.security.security import FAUST_ROLES, PLAINTEXT
+from streams.security.security import FAUST_ROLES, PLAINTEXT, SSL
 from streams.settings import Settings
+
+log = logging.getLogger(__name__)
 
 NEW_RIGHTS_S = 3.0  # brokers learn of a new right a moment after it was granted
 RETRY_S = 0.5
+NOBODYS = {"ALTER", "DELETE"}  # rights on topics that no role needs
 PROBE = "start"  # suffix of the transactional id that is tried, so that no other producer is fenced
 DENIED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -42,7 +48,15 @@ def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[st
         AccessDenied: which rights are missing on what, and what to do.
     """
     config = client_config(settings)
-    if config.get("security.protocol", PLAINTEXT).upper() == PLAINTEXT:
+    protocol = config.get("security.protocol", PLAINTEXT).upper()
+    hosts = [each.rpartition(":")[0].strip(" []") for each in config["bootstrap.servers"].split(",")]
+    if not protocol.endswith(SSL) and (beyond := [each for each in hosts if not is_loopback(each)]):
+        log.warning(
+            "connections to %s are %s: prompts, and tenants' URIs of images, can be read and altered on the way; give "
+            "the brokers a listener with TLS, and set kafka.properties: streams/security/README.md", ", ".join(beyond),
+            protocol,
+        )  # fmt: skip
+    if protocol == PLAINTEXT:
         return
     probe.probe(config, ANSWER_LIMIT_S)
     if FAUST_ROLES & {*roles} and (fault := refused_by_python(config)):
@@ -54,6 +68,16 @@ def check_access(settings: Settings, roles: Iterable[str], variants: Sequence[st
             if time.monotonic() > deadline:
                 raise AccessDenied(_describe(role, missing, config))
             time.sleep(RETRY_S)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host, by its name or address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name that others may resolve, too
 
 
 def _describe(role: str, missing: Sequence[str], config: Mapping[str, str]) -> str:
@@ -84,11 +108,17 @@ def _on_topics(client: AdminClient, prefix: str, role: str, variants: Sequence[s
     answers = client.describe_topics(
         TopicCollection(list(wanted)), include_authorized_operations=True, request_timeout=ANSWER_LIMIT_S
     )
-    missing = []
+    missing, wider = [], []
     for name, future in answers.items():
         held = _operations(future)
         lacks = sorted(wanted[name] - held) if held is not None else []
         missing += [f"{', '.join(lacks)} on topic {name}"] if lacks else []
+        wider += [name] if held and held >= NOBODYS else []
+    if wider:
+        log.warning(
+            "the %s may change and delete %s, which no role needs: the cluster checks no rights, or has given all to "
+            "this user; `pochade topics acls` prints the rights of each role", role, ", ".join(wider),
+        )  # fmt: skip
     return missing
 
 

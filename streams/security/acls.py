@@ -58,8 +58,7 @@ class Acl:
 def principals(named: Iterable[str], prefix: str) -> dict[str, str]:
     """Role -> principal: `role=User:NAME` as given, else User:PREFIX-role.
 
-    Raises:
-        PochadeError: not of that form, or an unknown role or client.
+    Raises PochadeError: not of that form, or an unknown role or client.
     """
     found = {who: f"User:{prefix}-{who}" for who in WHO}
     for each in named:
@@ -75,8 +74,7 @@ def principals(named: Iterable[str], prefix: str) -> dict[str, str]:
 def acls(prefix: str, principal_of: Mapping[str, str], of: Sequence[str] = WHO) -> list[Acl]:
     """Return the rights that each role or client needs on topics, groups and transactional ids, and no more.
 
-    Raises:
-        Unknown: no role or client has this name.
+    Raises Unknown: no role or client has this name.
     """
     found: list[Acl] = []
     for who in of:
@@ -135,8 +133,7 @@ def commands(rows: Sequence[Acl], bootstrap: str) -> list[str]:
 def create_acls(settings: Settings, rows: Sequence[Acl]) -> int:
     """Create these on the cluster as the user of the settings; those that exist stay. How many there are of them then.
 
-    Raises:
-        PochadeError: the cluster refuses, mostly because this user may not ALTER it.
+    Raises PochadeError: the cluster refuses, mostly because this user may not ALTER it.
     """
     # once each: several roles may share a user
     bindings = list(dict.fromkeys(binding for row in rows for binding in _bindings(row)))

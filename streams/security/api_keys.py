@@ -44,11 +44,7 @@ def digest_of(key: str) -> str:
 def new_key(
     tenant: str, scopes: tuple[str, ...], now_ms: int, *, expires_ms: int | None = None, name: str = "", by: str = ""
 ) -> tuple[str, ApiKey]:
-    """Return a new key, and what is stored of it.
-
-    Raises:
-        PochadeError: a tenant or a name that cannot be one.
-    """
+    """Return a new key, and what is stored of it. Raises PochadeError: a tenant or a name that cannot be one."""
     _check_text("tenant", tenant, 1)
     _check_text("name", name, 0)
     if tenant == OTHERS:

@@ -21,8 +21,7 @@ HIDDEN = "(hidden)"
 def secret(name: str, value: str) -> str:
     """The value, or the content of the file that it names, without the newline at its end.
 
-    Raises:
-        PochadeError: the file cannot be read, or is empty; the message never holds its content.
+    Raises PochadeError: the file cannot be read, or is empty; the message never holds its content.
     """
     if not value.startswith(SCHEME):
         return value
@@ -40,8 +39,7 @@ def secret(name: str, value: str) -> str:
 def with_secrets(properties: Mapping[str, str]) -> dict[str, str]:
     """librdkafka's properties as it wants them: secrets read from the files that they name.
 
-    Raises:
-        PochadeError: as `secret` does.
+    Raises PochadeError: as `secret` does.
     """
     return {
         name: secret(f"kafka.properties.{name}", value) if name in FROM_FILES else value

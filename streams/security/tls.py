@@ -11,8 +11,7 @@ from streams.security.security import Tls
 def context_of(tls: Tls) -> ssl.SSLContext:
     """Build the TLS context that a client of aiokafka connects with.
 
-    Raises:
-        PochadeError: a certificate or key cannot be used; the message says which and why.
+    Raises PochadeError: a certificate or key cannot be used; the message says which and why.
     """
     context = trusting(tls.ca_file, tls.ca_pem, "ssl.ca.location")
     try:
@@ -34,8 +33,7 @@ def context_of(tls: Tls) -> ssl.SSLContext:
 def trusting(ca_file: str, ca_pem: str, name: str) -> ssl.SSLContext:
     """A context that trusts these authorities, or those of the system where none is given.
 
-    Raises:
-        PochadeError: they cannot be read; `name` is the property to correct.
+    Raises PochadeError: they cannot be read; `name` is the property to correct.
     """
     is_folder = pathlib.Path(ca_file).is_dir() if ca_file else False
     try:

@@ -39,8 +39,7 @@ async def form_of(http: Request) -> Form:
 
     A malformed number or boolean stays a text; the check of the request then refuses it by name.
 
-    Raises:
-        Refusal: another content type, an invalid form, too many parts, a file above MAX_BYTES, or a repeated field.
+    Raises Refusal: another content type, an invalid form, too many parts, a file above MAX_BYTES, or a repeated field.
     """
     kind, options = parse_options_header(http.headers.get("content-type", ""))
     if kind != FORM_TYPE.encode():

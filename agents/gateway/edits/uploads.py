@@ -52,8 +52,7 @@ class Uploads:
         Equal images of a tenant have equal URIs. What is fully transparent in the mask is edited, or in the image where
         no mask is sent. Both are compared upright; the image is stored as it was sent, and its worker turns it.
 
-        Raises:
-            Refusal: an image that is none of an allowed kind, a mask that does not fit, or the store is away.
+        Raises Refusal: an image that is none of an allowed kind, a mask that does not fit, or the store is away.
         """
         async with self._decoding:
             return await asyncio.to_thread(self._stored, form.files[IMAGE][0], form.files.get(MASK, [None])[0], tenant)

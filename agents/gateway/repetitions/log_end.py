@@ -43,8 +43,7 @@ class LogEnd:
     async def reached(self) -> None:
         """Return once all records that lay on the logs at the call are handed over.
 
-        Raises:
-            PochadeError: the broker does not answer.
+        Raises PochadeError: the broker does not answer.
         """
         if self._pending is None:
             self._pending = asyncio.create_task(self._read_after(self._running))

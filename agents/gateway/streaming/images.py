@@ -28,8 +28,7 @@ class ImageStream:
 
         A draft that cannot be read is left out, and counted.
 
-        Raises:
-            Refusal: the request did not complete within `limit_s`.
+        Raises Refusal: the request did not complete within `limit_s`.
         """
         has_begun, partials, position = False, 0, -1
         async with contextlib.aclosing(self._pipeline.news(request_id, limit_s)) as news:

@@ -83,8 +83,7 @@ async def prediction_events(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the events of a request behind a position, up to its end.
 
-    Raises:
-        Refusal: the address is no longer good, or the gateway stops.
+    Raises Refusal: the address is no longer good, or the gateway stops.
     """
     yield RETRY
     async with contextlib.aclosing(pipeline.news(named.request_id, named.left_s)) as news:

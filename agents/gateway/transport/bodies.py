@@ -29,8 +29,7 @@ def media_type(headers: Headers) -> str:
 async def json_body(http: Request) -> dict[str, Any]:
     """Return the JSON object that a request carries.
 
-    Raises:
-        Refusal: another type of content (a page of another site can send those unasked), no JSON, or no object.
+    Raises Refusal: another type of content (a page of another site can send those unasked), no JSON, or no object.
     """
     kind = media_type(http.headers)
     if kind != JSON_TYPE:

@@ -60,8 +60,7 @@ class Target:
 def target_of(url: Any, internal: Collection[str] = ()) -> Target:
     """Return the parts of a URL. `internal`: origins that are always allowed, as `origin_of` returns them.
 
-    Raises:
-        WrongAddress: webhooks may not be sent there.
+    Raises WrongAddress: webhooks may not be sent there.
     """
     if not isinstance(url, str) or not 0 < len(url) <= MAX_URL or not VISIBLE.fullmatch(url) or "\\" in url:
         raise WrongAddress(f"it must be 1 to {MAX_URL} characters of ASCII, without spaces")

@@ -95,8 +95,7 @@ class Connections:
     ) -> T:
         """Call an address; return what `read` makes of the answer with a status of 2xx.
 
-        Raises:
-            NotDelivered: another answer or none, or nothing may be sent there.
+        Raises NotDelivered: another answer or none, or nothing may be sent there.
         """
         try:
             target = target_of(url, self._internal)
@@ -139,8 +138,7 @@ class Poster:
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Post a body; returns once the receiver has answered 2xx. Its answer's body is not read.
 
-        Raises:
-            NotDelivered: another answer or none, or webhooks may not be sent there.
+        Raises NotDelivered: another answer or none, or webhooks may not be sent there.
         """
         await self._connections.call("POST", url, headers, body, _unread)
 

@@ -21,8 +21,7 @@ class WebhookRequests:
     def wanted(self, body: Mapping[str, Any], tenant: str, base_url: str) -> Webhook | None:
         """Return the webhook that a body states, still without a request id; None if it states none.
 
-        Raises:
-            Refusal: webhooks may not be sent there, or too many of this tenant are open.
+        Raises Refusal: webhooks may not be sent there, or too many of this tenant are open.
         """
         events = events_of(body)
         if body.get(PARAM) is None:

@@ -412,6 +412,15 @@ def test_rights_that_are_not_in_force_fail_where_others_reach_the_cluster(
 
 
 @pytest.mark.parametrize(
+    ("protocol", "beyond", "verdict"),
+    [("PLAINTEXT", [], OK), ("SASL_SSL", ["10.0.0.1"], OK), ("PLAINTEXT", ["10.0.0.1"], WARN),
+     ("SASL_PLAINTEXT", ["kafka"], WARN)],
+)  # fmt: skip
+def test_connections_that_others_can_read_warn(protocol: str, beyond: list[str], verdict: Verdict) -> None:
+    assert checks.check_encryption(protocol, beyond).verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("host", "expected"),
     [
         ("localhost", True),

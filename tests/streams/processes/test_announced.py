@@ -21,6 +21,11 @@ def test_a_process_that_starts_says_so_until_it_is_ready_and_nothing_once_it_has
     assert (readiness(tmp_path, "p"), list((tmp_path / FOLDER).iterdir())) == ({}, [])
 
 
+def test_a_home_that_a_process_makes_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
+    with announced(tmp_path / "home", "p", ["router"], "http://127.0.0.1:1"):
+        assert [(tmp_path / "home" / name).stat().st_mode & 0o777 for name in ("", FOLDER)] == [0o700, 0o700]
+
+
 @pytest.mark.parametrize(
     "left",
     [

@@ -1,0 +1,46 @@
+"""The pages of what is promised and of what is protected name tests: each that they name is there."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+from tests.paths import ROOT
+
+PAGES = ("SECURITY.md", "streams/operator/PROMISE.md", "streams/security/README.md")
+NAMED = re.compile(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`")
+PART = re.compile(r"make nightly PART=(\w+)")
+ATTACKERS = (
+    "producer", "tenant", "worker", "model file", "prompt", "image", "operator", "neighbour on the broker",
+    "local user",
+)  # fmt: skip
+
+
+def functions_in(file: pathlib.Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_test_that_a_page_names_is_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = NAMED.findall(text)
+    missing = [f"{path}::{name}" for path, name in named if not _is_there(ROOT / path, name)]
+    parts = [part for part in PART.findall(text) if not (ROOT / "tests" / "nightly" / f"test_{part}.py").is_file()]
+    assert (missing, parts) == ([], [])
+    assert named
+
+
+def _is_there(path: pathlib.Path, name: str) -> bool:
+    return name in functions_in(path) if name and path.is_file() else path.exists() and not name
+
+
+def test_each_attacker_has_rows_and_each_row_says_what_stops_it_and_names_a_test() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    text = text.partition("## What is protected")[2].partition("## ")[0]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+    ]
+    assert {row[0] for row in rows[1:]} == set(ATTACKERS)
+    assert [row for row in rows[1:] if len(row) != 4 or not all(row) or not NAMED.search(row[3])] == []
