@@ -114,8 +114,10 @@ def test_each_role_generates_and_tells_webhooks_with_a_user_and_rights_of_its_ow
         token = {"token": token_in(browser.get("/try").text)}
         asked = browser.post("/requests", data={**token, "prompt": "a red heart"}, follow_redirects=True)
         assert "accepted" in asked.text, asked.text
+        poll_until(lambda: "/plan/unpin" in browser.get("/plan").text, "the console has read that a policy is pinned")
         dry = browser.post("/plan/unpin", data=token)
         confirmation = {"confirmation": field_in(dry.text, "confirmation")}
+        assert confirmation["confirmation"], dry.text
         unpinned = browser.post("/confirm", data={**token, **confirmation}, follow_redirects=True)
         assert "by joint is in force" in unpinned.text, unpinned.text
     cancelled = running.pochade(OPERATOR, "cancel", "never-sent", "--wait")
