@@ -18,9 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from importlib.metadata import distributions
 
 import pytest
 import tomlkit
+from packaging.utils import canonicalize_name
 from PIL import Image
 
 from replay.local.processes import RoleProcess
@@ -35,6 +37,7 @@ from streams.operator.client import RequestClient
 from streams.settings import Settings, load
 from tests.integration.pipeline import Pipeline
 from tests.integration.waiting import ask
+from tests.nightly.official_clients import KEPT
 from tests.paths import CATALOGS, ROOT
 from tests.patience import PATIENCE_S
 
@@ -65,14 +68,15 @@ STARTING = {"hadis": ["--parameter", "cache=2"], "joint": []}  # policy -> how a
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The code of one release; the same virtual environment serves all."""
+    """The code of one release; the same virtual environment serves all, and for each what it alone needs."""
 
     name: str
     tree: pathlib.Path
+    needs: pathlib.Path = ROOT  # packages beside it
 
     def command(self, config: pathlib.Path, *arguments: str) -> tuple[str, ...]:
         """`pochade` of this release; neither the working directory nor the installed release gets in before it."""
-        python = ("env", f"PYTHONPATH={self.tree}", sys.executable, "-P", "-c", START)
+        python = ("env", f"PYTHONPATH={self.tree}{os.pathsep}{self.needs}", sys.executable, "-P", "-c", START)
         return (*python, "--config", str(config), *arguments)
 
     def pochade(self, config: pathlib.Path, *arguments: str) -> str:
@@ -111,13 +115,25 @@ def taken_out(commit: str, folder: pathlib.Path) -> Release:
         tar.extractall(tree, filter="data")
     packed.unlink()
     name_commands(tree)
-    found = Release("old", tree)
+    found = Release("old", tree, needs_of(tree, KEPT / f"release-{commit}"))
     for release in (found, NEW):
         where = "import streams; print(streams.__file__)"
         python = [*release.command(folder)[:4], "-c", where]
         at = subprocess.run(python, capture_output=True, text=True, check=True, cwd=ROOT).stdout
         assert pathlib.Path(at.strip()).is_relative_to(release.tree), f"{release.name} runs {at}"
     return found
+
+
+def needs_of(tree: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """The packages that a release's lock names and this environment lacks, in a folder (fetched once)."""
+    if not (folder / "installed").exists():
+        locked = re.findall(r"^([\w.-]+)==(\S+) \\$", (tree / "requirements.lock").read_text(), re.MULTILINE)
+        here = {canonicalize_name(each.metadata["Name"]) for each in distributions()}
+        lacking = [f"{name}=={version}" for name, version in locked if canonicalize_name(name) not in here]
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+        subprocess.run([*pip, *lacking], check=True) if lacking else folder.mkdir(parents=True)
+        (folder / "installed").touch()
+    return folder
 
 
 def name_commands(tree: pathlib.Path) -> None:
