@@ -6,10 +6,11 @@ It keeps nothing that a restart needs: a request lies on `prompts` before its cl
 import asyncio
 import contextlib
 import hashlib
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
@@ -42,22 +43,6 @@ READ_S: Final = 5.0  # that an image which cannot be read is read again, while i
 STORE_KIND: Final = Kind(503, SERVER_TYPE, may_repeat=False)  # the images are there: a repetition makes others
 
 
-class CatchingUp(Protocol):
-    """The part of a follower that says whether it has read the past."""
-
-    def is_set(self) -> bool:
-        """Whether the past is read."""
-        ...
-
-
-class ReadsOn(Protocol):
-    """The part of `LogEnd` that is used."""
-
-    async def reached(self) -> None:
-        """Return once all records that lay on the logs at the call are handed over. Raises PochadeError."""
-        ...
-
-
 class ClientGone(Exception):
     """The client has hung up: an answer would not be read."""
 
@@ -66,34 +51,24 @@ class PipelineClient:
     """The handlers' access to the pipeline; used on one event loop."""
 
     def __init__(
-        self,
-        client: RequestClient,
-        jobs: JobView,
-        store: ImageStore,
-        caught_up: CatchingUp,
-        repetitions: Repetitions,
-        log_end: ReadsOn,
+        self, client: RequestClient, jobs: JobView, store: ImageStore, caught_up: threading.Event,
+        repetitions: Repetitions, read_on: Callable[[], Coroutine[Any, Any, None]],
         write: Callable[[Outgoing], "Future[Delivered]"],
-    ) -> None:
+    ) -> None:  # fmt: skip
+        """`caught_up`: whether the past is read. `read_on`: `LogEnd.reached`."""
         self._client = client
         self._write = write
         self._jobs = jobs
         self._store = store
         self._caught_up = caught_up
         self._repetitions = repetitions
-        self._log_end = log_end
+        self._read_on = read_on
+        self.seal: Callable[[bytes, bytes], bytes] = lambda _stored, data: data  # signs another form of a stored image
 
     async def begin(
-        self,
-        request: GenerateRequest,
-        tenant: str,
-        repetition: Repetition,
-        end_user: str = "",
-        hook: Webhook | None = None,
-        previews: int = 0,
-        any_form: bool = False,
-        late: Refusal | None = None,
-    ) -> GenerateRequest:
+        self, request: GenerateRequest, tenant: str, repetition: Repetition, end_user: str = "",
+        hook: Webhook | None = None, previews: int = 0, any_form: bool = False, late: Refusal | None = None,
+    ) -> GenerateRequest:  # fmt: skip
         """Write a tenant's request, or join the one that it repeats; return the request on the topic.
 
         `end_user`: as the client states it; the record's headers carry its digest. `hook`: its webhook, written to its
@@ -125,7 +100,7 @@ class PipelineClient:
     async def _first_try(self, repetition: Repetition) -> str | None:
         """Return the request that a repetition joins, after reading `prompts` to its end; None if there is none."""
         try:
-            await self._log_end.reached()
+            await self._read_on()
         except PochadeError as error:
             raise Refusal("unavailable", str(error), retry_after_ms=1000) from error
         return self._repetitions.join(repetition, now_ms())
@@ -247,13 +222,17 @@ class PipelineClient:
         while True:
             failures += 1
             try:
-                return await asyncio.to_thread(lambda: encoded(self._store.get(uri), wanted))
+                return await asyncio.to_thread(self._encoded, uri, wanted)
             except (StoreUnavailable, Unreadable) as error:
                 if clock_s() + (pause_s := backoff_s(failures)) > end_s:
                     raise _unread(error, is_young(now_ms() - ended_ms)) from error
             except PochadeError as error:
                 raise Refusal("gone", str(error)) from error
             await asyncio.sleep(pause_s)
+
+    def _encoded(self, uri: str, wanted: Format) -> bytes:
+        data = encoded(stored := self._store.get(uri), wanted)
+        return data if data is stored else self.seal(stored, data)
 
 
 def _unread(error: PochadeError, is_young: bool) -> Refusal:

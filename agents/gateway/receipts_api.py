@@ -1,6 +1,7 @@
 """`/v1/receipts/ID`: why a request ended as it did, signed, beside what the manifests of its images state."""
 
 import asyncio
+import logging
 from typing import Any
 
 from starlette.requests import Request
@@ -11,9 +12,12 @@ from agents.gateway.pipeline import PipelineClient
 from agents.gateway.refusals import Refusal
 from schemas.errors import PochadeError
 from schemas.messages import Result
+from streams import metrics
 from streams.extras import need
 from streams.operator.receipts import decision_of, disagreement
 from streams.settings import Receipts
+
+log = logging.getLogger(__name__)
 
 
 class ReceiptsApi:
@@ -27,7 +31,16 @@ class ReceiptsApi:
             need("c2pa", "cryptography")
             from streams.security.receipts import KeyFiles, read_image
 
-            self._keys, self._read = KeyFiles(settings), read_image
+            self._keys, self._read, pipeline.seal = KeyFiles(settings), read_image, self._seal
+
+    def _seal(self, stored: bytes, data: bytes) -> bytes:
+        """Return another form of a stored image with a receipt, or as it is if there is none to take it from."""
+        try:
+            return self._keys.signer().encoding(stored, data)
+        except PochadeError as error:
+            log.warning("an image is answered without a receipt: %s", error)
+            metrics.FALLBACKS.labels("gateway", "receipt").inc()
+            return data
 
     async def get(self, http: Request) -> Response:
         """GET /v1/receipts/ID: of a request of the caller's tenant that has ended."""

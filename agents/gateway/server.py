@@ -133,7 +133,7 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
     stack.callback(following.close)
     urls = ImageUrls(store, root_of(settings), key, limits.url_lifetime_s)
     client = RequestClient(settings, producer)
-    pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end, producer.send)
+    pipeline = PipelineClient(client, jobs, store, following.is_caught_up, repetitions, log_end.reached, producer.send)
     uploads, fetching = Uploads(store, limits.max_uploads), Connections(timeout_s=limits.client_timeout_s)
     images = ImagesApi(
         pipeline, urls, uploads, catalog, settings.requests, limits, key, now_ms, fetching, expected

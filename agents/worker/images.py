@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from PIL import Image, PngImagePlugin
+from PIL import Image, ImageFile, PngImagePlugin
 
 from agents.worker.calls import BackgroundCalls
 from planner.catalog.options import ResolvedOptions
@@ -23,6 +23,7 @@ from streams.store.latents import EXTENSION, Latent, to_bytes
 from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 
 log = logging.getLogger(__name__)
+ImageFile.MAXBLOCK = 1 << 20  # bytes of a chunk of PNG files: what signs a file makes nine calls for each
 
 STORES = 8  # images that are stored at a time: a client of S3 has ten connections
 T = TypeVar("T")

@@ -51,8 +51,8 @@ def again(
     if made.begins_with in ("draft", "latent"):
         begun = "its draft" if made.begins_with == "draft" else "the stored latent of an earlier image"
         raise NotAgain(
-            f"{name} was begun at step {made.from_step} of {made.steps} with {begun}, which no request can name; by a "
-            f"level that is named it begins from noise, with the same seed: --model {made.variant}"
+            f"{name} was begun at step {made.from_step} of {made.steps} with {begun}, which no request can name: its "
+            f"pixels cannot be made again. --model {made.variant} makes another image, from noise with the same seed"
         )
     return replace(anew, quality="auto", options=_options(request.options, made, result.components))
 

@@ -34,8 +34,8 @@ def again(
     The same weights, engine and kind of device in float32 give the same pixels, but for the last bit where it was made
     in another batch (none with loading.one_by_one in the catalog); --wait says whether the file is the same. --quality
     or --model asks another level, with the same seed; a quality that the plan does not serve ends on the nearest, and
-    --model heavy asks for that level strictly. An image that began with a draft or with a stored latent is refused:
-    only a plan chooses these.
+    --model heavy asks for that level strictly. An image that began with a draft or with a stored latent is refused,
+    as only a plan chooses these: --model makes another one from noise, with the same seed.
 
     \b
     Examples:

@@ -3,7 +3,6 @@
 Source of the fields: Kubernetes' collectors and Loki want one JSON object a line with a time and a level.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -78,11 +77,6 @@ class LastError(logging.Handler):
     def suffix(self) -> str:
         """Return the text to append to a message about waiting; "" while no error was logged."""
         return f"; last error: {self._said}" if self._said else ""
-
-
-def logged_prompt(prompt: str) -> str:
-    """Return a prompt for a log line: twelve digits of its hash, or the prompt itself if the settings allow it."""
-    return prompt if _shows_prompts else f"sha256:{hashlib.sha256(prompt.encode()).hexdigest()[:12]}"
 
 
 class TextFormatter(logging.Formatter):

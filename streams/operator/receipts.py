@@ -52,7 +52,7 @@ def decision_of(result: Result) -> dict[str, Any]:
 
 def disagreement(data: bytes, states: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     """Say where a file and a decision are not of one image; "": they agree."""
-    if hashlib.sha256(data).hexdigest() not in decision.get("images", ()):
+    if (states.get("stored_sha256") or hashlib.sha256(data).hexdigest()) not in decision.get("images", ()):
         return f"the decision about request {decision.get('request_id')} is of other images than this file"
     for name in ("request_id", "prompt_sha256", "level", "plan_version"):
         if states.get(name) != decision.get(name):

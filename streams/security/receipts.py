@@ -1,9 +1,10 @@
-"""Signs images and decisions, and checks what was signed: C2PA manifests in PNG files, and detached signatures.
+"""Signs images and decisions, and checks what was signed: C2PA manifests in files, and detached signatures.
 
 Needs the extra `receipts`. What is signed and what that proves: `agents/features/RECEIPTS.md`. Source: C2PA 2.4.
 """
 
 import base64
+import hashlib
 import io
 import json
 import logging
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 DEMO: Final = "demo"  # in place of a certificate's file
 MADE: Final = "org.pochade.made"  # the assertion of a manifest that is ours
 PNG: Final = "image/png"
+MEDIA_TYPES: Final = {b"\x89P": PNG, b"\xff\xd8": "image/jpeg", b"RI": "image/webp"}  # by a file's first bytes
 ES256: Final = ec.ECDSA(SHA256())
 SOURCE: Final = "http://cv.iptc.org/newscodes/digitalsourcetype/"
 NO_THUMBNAIL: Final = {"builder": {"thumbnail": {"enabled": False}}, "verify": {"verify_after_sign": False}}  # 40 ms
@@ -75,27 +77,37 @@ class Signer:
         self._name = {"name": "pochade", "version": version("pochade")}
 
     def image(self, data: bytes, states: Mapping[str, Any], begins_with: Sequence[Mapping[str, Any]] = ()) -> bytes:
-        """Return a PNG file with a signed manifest; its other chunks stay as they are.
+        """Return a PNG, JPEG or WebP file with a signed manifest; all else in it stays as it is.
 
         `states`: of the assertion MADE. `begins_with`: ingredients, each with `title` and perhaps `instance_id`.
         Raises PochadeError: C2PA does not take the certificate, or it has expired.
         """
+        media_type = MEDIA_TYPES[data[:2]]
         is_over_an_image = any(each["title"] == "image" for each in begins_with)
         kind = "compositeWithTrainedAlgorithmicMedia" if is_over_an_image else "trainedAlgorithmicMedia"
         created = {"action": "c2pa.created", "digitalSourceType": SOURCE + kind, "softwareAgent": self._name}
         actions = {"label": "c2pa.actions.v2", "data": {"actions": [created]}}
         manifest = {
-            "claim_generator_info": [self._name], "format": PNG,
+            "claim_generator_info": [self._name], "format": media_type,
             "assertions": [actions, {"label": MADE, "data": states}],
             "ingredients": [{"format": PNG, "relationship": "inputTo", **each} for each in begins_with],
         }  # fmt: skip
         out = io.BytesIO()
         try:
             with c2pa.Builder(json.dumps(manifest), self._context) as builder:
-                builder.sign(self._signer, PNG, io.BytesIO(data), out)
+                builder.sign(self._signer, media_type, io.BytesIO(data), out)
         except c2pa.C2paError as error:
             raise PochadeError(f"an image cannot be signed with receipts.certificate: {error!s:.200}") from error
         return out.getvalue()
+
+    def encoding(self, stored: bytes, data: bytes) -> bytes:
+        """Return another form of a stored file with a manifest: what that one's states, and its sha-256.
+
+        Raises Forged: the stored file has none. Raises PochadeError as `image`.
+        """
+        read = read_image(stored)
+        begins_with = [{k: v for k, v in each.items() if k in ("title", "instance_id")} for each in read.ingredients]
+        return self.image(data, read.states | {"stored_sha256": hashlib.sha256(stored).hexdigest()}, begins_with)
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a record with the signature of its canonical bytes, and the certificates that verify it."""
@@ -152,16 +164,17 @@ def canonical(record: Mapping[str, Any]) -> bytes:
 
 
 def read_image(data: bytes, trusted: bytes = b"") -> Receipt:
-    """Return what the manifest of a PNG file says. `trusted`: PEM; its authorities vouch for signers.
+    """Return what the manifest of a PNG, JPEG or WebP file says. `trusted`: PEM; its authorities vouch for signers.
 
     Raises Forged: it has none, it is not ours, or the file is not what was signed.
     """
-    if not data.startswith(b"\x89PNG"):
-        raise Forged("the file is no PNG: receipts are in stored PNG files, and JPEG and WebP made of them have none")
-    _check_chunks(data)
+    if (media_type := MEDIA_TYPES.get(data[:2])) is None:
+        raise Forged("the file is no PNG, JPEG or WebP: no other has a receipt")
+    if media_type == PNG:
+        _check_chunks(data)
     told = {"trust": {"user_anchors": trusted.decode()}, "verify": {"verify_trust": True}} if trusted else {}
     try:
-        with c2pa.Reader(PNG, io.BytesIO(data), context=c2pa.Context(c2pa.Settings.from_dict(told))) as reader:
+        with c2pa.Reader(media_type, io.BytesIO(data), context=c2pa.Context(c2pa.Settings.from_dict(told))) as reader:
             found = json.loads(reader.json())
     except c2pa.C2paError.ManifestNotFound:
         raise Forged("the file has no receipt: it was made without, or a program wrote it again") from None

@@ -1,5 +1,6 @@
 """Images that a worker signs, decisions that a deployment signs, and what is refused of both."""
 
+import asyncio
 import dataclasses
 import hashlib
 import io
@@ -25,8 +26,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from agents.features.receipts import ReceiptStage
+from agents.gateway.formats import Format
 from schemas.avro import to_wire
 from schemas.messages import GenerateOptions, ImageGenerated, Made, Stage
+from streams import metrics
 from streams.cli import main
 from streams.commands import opening
 from streams.operator.receipts import decision_of, disagreement, sha256_of, states_of
@@ -165,16 +168,19 @@ def test_any_flipped_byte_is_refused() -> None:
 
 
 def test_pixels_that_were_changed_with_all_checksums_are_refused() -> None:
-    data, other = a_signer().image(png(), states()), png("blue")
-    at = data.index(b"caBX") - 4
-    manifest = data[at : at + 12 + int.from_bytes(data[at : at + 4], "big")]
     with pytest.raises(Forged, match="its bytes are not those that were signed"):
-        read_image(other[:33] + manifest + other[33:])
+        read_image(other_pixels(a_signer().image(png(), states())))
+
+
+def other_pixels(data: bytes) -> bytes:
+    """Another image with the manifest of a signed one."""
+    at, other = data.index(b"caBX") - 4, png("blue")
+    return other[:33] + data[at : at + 12 + int.from_bytes(data[at : at + 4], "big")] + other[33:]
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
-    [(png(), "has no receipt"), (b"RIFF....WEBP", "is no PNG"), (b"\x89PNG\r\n\x1a\n", "damaged|no receipt")],
+    [(png(), "has no receipt"), (b"GIF89a", "is no PNG, JPEG or WebP"), (b"\x89PNG\r\n\x1a\n", "damaged|no receipt")],
 )
 def test_a_file_without_a_receipt_says_so(data: bytes, why: str) -> None:
     with pytest.raises(Forged, match=why):
@@ -353,3 +359,40 @@ def test_the_gateway_gives_no_receipt_of_other_tenants_nor_where_receipts_are_of
     request_id = posted(off, {"input": HEART}, "/v1/predictions").json()["id"]
     answer = got(off, f"/v1/receipts/{request_id}")
     assert (answer.status_code, "receipts.certificate is empty" in answer.text) == (404, True)
+
+
+def answered(deployment: Deployment, stored: bytes, wanted: Format) -> bytes:
+    """What the gateway answers of a stored image, in a format."""
+    uri = deployment.store.put("r-1-0", stored)
+    return asyncio.run(deployment.pipeline.image(uri, wanted))
+
+
+@pytest.mark.parametrize(
+    "wanted", [Format("jpeg", 90), Format("jpeg"), Format("webp", 80), Format("webp"), Format(size="8x8")]
+)
+def test_another_form_of_a_signed_image_has_a_receipt_of_its_own(wanted: Format) -> None:
+    stored = a_signer().image(png(), states(), [{"title": "image", "instance_id": "sha256:0123"}])
+    data = answered(Deployment(receipts=Receipts(certificate="demo")), stored, wanted)
+    bare = answered(Deployment(), stored, wanted)
+    read, decision = read_image(data), a_decision(stored)
+    assert read.states == states() | {"stored_sha256": hashlib.sha256(stored).hexdigest()}
+    assert [each["title"] for each in read.ingredients] == ["image"]
+    assert b"compositeWithTrainedAlgorithmicMedia" in data
+    assert disagreement(data, read.states, decision) == ""
+    assert "is of other images" in disagreement(data, read.states, a_decision(png()))
+    with Image.open(io.BytesIO(data)) as one, Image.open(io.BytesIO(bare)) as other:
+        assert (one.format, one.tobytes()) == (wanted.name.upper(), other.tobytes())
+    assert len(data) - len(bare) < 6000
+    pixels = data.index(bare[-10:-4])
+    with pytest.raises(Forged, match="not as it was signed"):
+        read_image(data[:pixels] + bytes([data[pixels] ^ 1]) + data[pixels + 1 :])
+
+
+def test_another_form_of_an_image_without_a_valid_receipt_is_answered_without_one_and_counted() -> None:
+    deployment, signed = Deployment(receipts=Receipts(certificate="demo")), a_signer().image(png(), states())
+    unsigned = metrics.FALLBACKS.labels("gateway", "receipt")._value
+    for stored in (png(), other_pixels(signed)):
+        before = unsigned.get()
+        with pytest.raises(Forged, match="has no receipt"):
+            read_image(answered(deployment, stored, Format("jpeg")))
+        assert unsigned.get() == before + 1

@@ -124,7 +124,7 @@ class Deployment:
         client = RequestClient(settings, self.producer, clock_ms=lambda: self.now_ms)
         self.repetitions, self.log_end = Repetitions(self.jobs, max_jobs, 900_000), LogEnd(self)
         self.pipeline = PipelineClient(
-            client, self.jobs, self.store, self.caught_up, self.repetitions, self.log_end, self.producer.send
+            client, self.jobs, self.store, self.caught_up, self.repetitions, self.log_end.reached, self.producer.send
         )
         urls = ImageUrls(self.store, "memory:", KEY, limits.url_lifetime_s)
         uploads = Uploads(self.store, limits.max_uploads)

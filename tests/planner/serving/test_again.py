@@ -92,12 +92,12 @@ def test_another_level_gets_the_seed_and_what_was_asked() -> None:
         (
             ASKED,
             {"made": replace(MADE, begins_with="draft", from_step=3)},
-            "at step 3 of 4 with its draft.*--model heavy",
+            "at step 3 of 4 with its draft.* cannot be made again. --model heavy makes another image, from noise",
         ),
         (
             ASKED,
             {"made": replace(MADE, begins_with="latent", from_step=1)},
-            "with the stored latent of an earlier image",
+            "with the stored latent of an earlier image.*--model heavy",
         ),
     ],
 )
