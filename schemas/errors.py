@@ -59,5 +59,5 @@ class Unknown(PochadeError):
         near = [each for each in synonyms.get(name, ()) if each in names]
         near = near or [each for each in names if sorted(each) == sorted(name)][:1]  # two letters are swapped
         near = near or difflib.get_close_matches(name[:80], names, n=1, cutoff=0.75)  # "user" is not near "reuse"
-        hint = f"; did you mean {' and '.join(map(repr, near))}?" if near else ""
-        super().__init__(f"unknown {kind} {name!r}: known are {', '.join(names) or 'none'}{hint}")
+        self.hint = f"; did you mean {' and '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"unknown {kind} {name!r}: known are {', '.join(names) or 'none'}{self.hint}")

@@ -26,6 +26,7 @@ from streams.codec.prompt_file import request_of
 from streams.control.topic import await_answer, order
 from streams.operator.client import RequestClient
 from streams.operator.dead_letters import base_id, ended, redriven
+from streams.operator.offered import check_offered
 from streams.settings import Settings
 
 ACK_S: Final = 30.0
@@ -87,6 +88,7 @@ class Orders:
     async def _submit(self, session: Session, request: GenerateRequest) -> tuple[OperatorAction, str]:
         now = now_ms()
         check(request, self._settings.requests, now)
+        check_offered(request, self._view.catalog)
 
         async def do() -> tuple[str, Mapping[str, Any]]:
             delivered = await _acknowledged(self._client.submit(request, {}))

@@ -161,10 +161,10 @@ def unhonoured(options: GenerateOptions, offer: Offer) -> Fault | None:
         known = offer.of_kind(kind)
         missing = [name for name in names if name not in known]
         if missing:
-            weight = f"; a weight goes into {kind}_weights" if missing[0].partition(":")[0] in known else ""
-            return Fault(
-                f"{offer.variant} has no {kind} {missing[0]!r:.100}: {_listed(kind, known)}{weight}", f"{kind}s"
-            )
+            hint = Unknown(kind, missing[0], known).hint
+            if missing[0].partition(":")[0] in known:
+                hint = f"; a weight goes into {kind}_weights"
+            return Fault(f"{offer.variant} has no {kind} {missing[0]!r:.100}: {_listed(kind, known)}{hint}", f"{kind}s")
     for name in ("image", "mask"):
         if getattr(options, name) and name not in offer.honours:
             return Fault(f"{offer.variant} begins with no {name}", name)

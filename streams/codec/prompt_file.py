@@ -1,10 +1,9 @@
-"""Requests from a list of prompts, whatever its format; all bad entries are reported before one is sent."""
+"""Requests from a list of prompts, and the checks before one is sent; all bad entries are reported at once."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from planner.serving.admission.admission import check
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
@@ -13,7 +12,6 @@ from schemas.topics import PROMPTS
 from schemas.vocabulary import as_stated, in_own_words
 from streams.codec.prompt_lists import entries
 from streams.codec.requests import decode_request
-from streams.settings import Requests
 from streams.visible import counted
 
 MAX_LISTED = 10  # bad lines that a message names
@@ -24,9 +22,16 @@ class InvalidFile(InvalidRequest):
 
 
 def requests_in(
-    lines: Iterable[str], name: str, *, now_ms: int, limits: Requests, defaults: dict[str, Any]
+    lines: Iterable[str],
+    name: str,
+    *,
+    now_ms: int,
+    check: Callable[[GenerateRequest], object],
+    defaults: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """The fields of each request of a list of prompts (`prompt_lists.py`); `defaults` are those that an entry lacks.
+
+    `check` raises InvalidRequest for one that would not be served.
 
     Raises:
         InvalidFile: which entries are wrong and why; ids that are given twice too.
@@ -41,7 +46,7 @@ def requests_in(
         try:
             own = {**defaults, **in_own_words(fields, now_ms)}
             request = request_of(own, now_ms)
-            check(request, limits, now_ms)
+            check(request)
             if request.request_id in first:
                 raise InvalidRequest(f"request_id {request.request_id!r} is that of {first[request.request_id]} too")
         except (InvalidRecord, InvalidRequest) as error:

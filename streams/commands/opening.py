@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from schemas.topics import full_name
+
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     import pochade
 
@@ -74,6 +76,17 @@ def client(settings: "Settings") -> "Iterator[pochade.Client]":
         raise PochadeError(f"{error}; {where}") from None
     except pochade.PochadeError as error:
         raise PochadeError(str(error)) from None
+
+
+def variants(settings: "Settings") -> set[str]:
+    """Return the variants that the cluster has topics for. Raises Unreachable, as `producer`."""
+    from streams.broker import probe
+    from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+    from streams.operator.cluster import variants_of
+
+    begin = full_name(settings.kafka.prefix, "")
+    found = probe.probe(client_config(settings), ANSWER_LIMIT_S).topics
+    return set(variants_of(name.removeprefix(begin) for name in found if name.startswith(begin)))
 
 
 def results_of(client: "pochade.Client", since_ms: int, *, is_following: bool = False) -> "Iterator[Result]":

@@ -1,6 +1,8 @@
 """`pochade submit` and `results`: ask for images, and read how the requests ended."""
 
 import contextlib
+import functools
+import importlib
 import json
 import time
 from collections import Counter
@@ -11,7 +13,7 @@ import click
 
 from planner.catalog.option_limits import OPTIONS, QUALITIES
 from schemas.errors import InvalidRequest, PochadeError
-from schemas.messages import Result, Status
+from schemas.messages import GenerateOptions, Result, Status
 from schemas.option_fields import Declared
 from schemas.vocabulary import DECLARED, in_own_words
 from streams.commands import opening
@@ -21,6 +23,7 @@ from streams.visible import json_text
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from pochade import Handle
 
+    from schemas.messages import GenerateRequest
     from streams.settings import Settings
 
 WRITERS = 64  # threads that send the requests of a file; each waits until the brokers have its request
@@ -209,14 +212,13 @@ def submit_one(
         PochadeError: it had not ended in time.
         SystemExit: it was waited for, and did not end as COMPLETED.
     """
-    from planner.serving.admission.admission import check
     from streams.clock import now_ms
     from streams.codec.prompt_file import request_of
 
     now = now_ms()
     fields |= {"prompt": prompt} if left_ms is None else {"prompt": prompt, "deadline_ms": now + left_ms}
     try:
-        check(request_of(fields, now), settings.requests, now)
+        _check_of(settings, now)(request_of(fields, now))
     except InvalidRequest as error:
         raise click.UsageError(f"nothing was sent: {error}") from None
     with opening.client(settings) as client:
@@ -253,7 +255,7 @@ def submit_file(
     now = now_ms()
     defaults = fields if left_ms is None else {**fields, "deadline_ms": now + left_ms}
     try:
-        requests = requests_in(file, file.name, now_ms=now, limits=settings.requests, defaults=defaults)
+        requests = requests_in(file, file.name, now_ms=now, check=_check_of(settings, now), defaults=defaults)
     except UnicodeDecodeError as error:
         raise PochadeError(f"{file.name} is not UTF-8: {error}; convert it") from None
     if not requests:
@@ -267,6 +269,24 @@ def submit_file(
                 click.echo(handle.request_id)
         results = [] if timeout is None else _wait(handles, timeout)
     _summarise(handles, results, is_waiting=timeout is not None, output=output)
+
+
+def _check_of(settings: "Settings", now_ms: int) -> "Callable[[GenerateRequest], None]":
+    """Return what raises InvalidRequest for a request that would be rejected, also by the deployment's catalog."""
+    from planner.serving.admission.admission import check
+
+    @functools.cache
+    def offered() -> "Callable[[GenerateRequest], None]":
+        module = importlib.import_module("streams.operator.offered")  # by name: catalogs reach numpy, and load it not
+        checker: Callable[[GenerateRequest], None] = module.checker(settings, opening.variants(settings))
+        return checker
+
+    def check_all(request: "GenerateRequest") -> None:
+        check(request, settings.requests, now_ms)
+        if request.options != GenerateOptions():  # else any catalog serves it
+            offered()(request)
+
+    return check_all
 
 
 def _wait(handles: "Sequence[Handle]", timeout: float) -> list[Result]:

@@ -8,7 +8,6 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.vocabulary import ALIASES, DECLARED, READ, SCHEMAS, aliased, in_own_words
 from streams.codec.prompt_file import request_of, requests_in
-from streams.settings import Requests
 
 NOW_MS = 1_760_000_000_000
 
@@ -70,10 +69,10 @@ def test_what_is_stated_twice_or_has_no_form_is_refused_by_its_name(
 def test_the_same_words_are_read_in_files_whose_fields_go_before_what_the_command_states() -> None:
     lines = ['{"prompt": "a", "num_outputs": 3, "deadline_in_ms": 70}', '{"prompt": "b"}']
     defaults = {"n": 2, "deadline_ms": NOW_MS + 9}
-    found = requests_in(lines, "mine", now_ms=NOW_MS, limits=Requests(), defaults=defaults)
+    found = requests_in(lines, "mine", now_ms=NOW_MS, check=str, defaults=defaults)
     assert [(each["n"], each["deadline_ms"]) for each in found] == [(3, NOW_MS + 70), (2, NOW_MS + 9)]
     table = ["prompt,num_outputs,priority,adapter", "a,3,batch,candy:0.8"]
-    (row,) = requests_in(table, "mine", now_ms=NOW_MS, limits=Requests(), defaults={})
+    (row,) = requests_in(table, "mine", now_ms=NOW_MS, check=str, defaults={})
     assert row == {"prompt": "a", "n": 3, "tier": "batch", "adapters": ["candy"], "adapter_weights": [0.8]}
 
 

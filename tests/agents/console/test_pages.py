@@ -15,6 +15,8 @@ from agents.console.screens.trying import BESIDE, PLAIN
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from agents.gateway.predictions import parse
+from planner.catalog.entries import HONOURABLE
+from planner.catalog.model import Catalog
 from planner.serving.admission.inputs import input_name
 from schemas.messages import (
     Expected,
@@ -33,7 +35,7 @@ from schemas.vocabulary import ALIASES, DECLARED
 from streams.codec.avro import decode, encode
 from streams.settings import Requests
 from tests.agents.console.deployment import Deployment, event
-from tests.builders import NOW_MS, a_classified, a_heartbeat, a_plan, a_request, owned
+from tests.builders import NOW_MS, a_catalog, a_classified, a_heartbeat, a_plan, a_request, composed_variant, owned
 from tests.replay.runs import a_result, a_step, png, stored
 
 HOSTILE = {
@@ -379,6 +381,15 @@ def test_a_cancellation_is_answered_with_what_became_of_it(
 MADE = Made(variant="light", seed=7, steps=2, guidance=1.0, width=32, height=32, negative_prompt="rain", dtype="f32")
 
 
+def offering() -> Catalog:
+    """A catalog whose levels honour all plain options, and with a variant that honours all that there is."""
+    styles, plain = composed_variant(), a_catalog().variants
+    anywhere = tuple(dataclasses.replace(each, bases=()) for each in styles.components)
+    levels = {name: dataclasses.replace(each, honours=HONOURABLE[:5]) for name, each in plain.items()}
+    styles = dataclasses.replace(styles, honours=HONOURABLE, components=anywhere)
+    return a_catalog(variants=levels, on_request={"styles": styles})
+
+
 def made_by_light(deployment: Deployment, **made: Any) -> None:
     result = a_result(a_step(), request_id="r-1")
     deployment.tell(a_request(request_id="r-1"), dataclasses.replace(result, made=dataclasses.replace(MADE, **made)))
@@ -398,6 +409,7 @@ def test_costs_are_shown_where_workers_state_a_price(monkeypatch: pytest.MonkeyP
 
 def test_an_image_is_made_again_or_by_another_level_from_its_page() -> None:
     deployment = Deployment()
+    deployment.view.catalog = offering()
     made_by_light(deployment)
     page = deployment.page("/requests/r-1")
     assert "light, seed 7, 2 steps, guidance 1, 32x32 px; f32" in text_of(page.text)
@@ -453,14 +465,15 @@ def test_a_request_is_asked_for_and_checked_as_everywhere() -> None:
 
 
 ALL = {
-    "prompt": "a red heart", "model": "heavy", "quality": "high", "size": "768x512", "steps": "7", "guidance": "2.5",
-    "seed": "0", "n": "2", "tier": "interactive", "adapter": "candy:0.8 ink", 
+    "prompt": "a red heart", "model": "styles", "quality": "high", "size": "768x512", "steps": "7", "guidance": "2.5",
+    "seed": "0", "n": "2", "tier": "interactive", "adapter": "candy:0.8 frost", 
     "strength": "0.5", "negative_prompt": "no text", "strict": "on", "tenant": "shop",
 }  # fmt: skip
 
 
 def test_the_form_has_each_input_of_a_request_and_states_it() -> None:
     deployment = Deployment()
+    deployment.view.catalog = offering()
     page = deployment.page("/try").text
     names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([a-z_]+)"', page)) - {"token"}
     assert {own for name in names for own in ALIASES.get(name, (name,))} | {*BESIDE} == {*DECLARED, "prompt", *PLAIN}
@@ -470,11 +483,13 @@ def test_the_form_has_each_input_of_a_request_and_states_it() -> None:
     assert (asked.seed, asked.tier, asked.tenant, asked.quality) == (0, "interactive", "shop", "high")
     assert asked.deadline_ms == asked.created_ms + 60_000
     assert asked.options == GenerateOptions(
-        n=2, width=768, height=512, steps=7, guidance=2.5, negative_prompt="no text", model="heavy", strict=True,
-        adapters=("candy", "ink"), adapter_weights=(0.8, 1.0), controls=("outline",), image=uri,
+        n=2, width=768, height=512, steps=7, guidance=2.5, negative_prompt="no text", model="styles", strict=True,
+        adapters=("candy", "frost"), adapter_weights=(0.8, 1.0), controls=("outline",), image=uri,
         control_images=(uri,), strength=0.5,
     )  # fmt: skip
     assert "waiting for" in text_of(answer.text), "it stands beside its form"
+    unknown = deployment.form("/try", "/requests", prompt="a", adapter="cady")
+    assert "did you mean 'candy'" in html.unescape(unknown.text)
     refused = deployment.form("/try", "/requests", prompt="a", steps="many")
     assert refused.status_code == 400
     assert "'steps' must be an integer" in html.unescape(refused.text)
@@ -483,12 +498,13 @@ def test_the_form_has_each_input_of_a_request_and_states_it() -> None:
 def test_the_form_keeps_what_was_asked_for_and_prompts_only_where_they_are_shown() -> None:
     for shown, is_clear in (("hash", False), ("clear", True)):
         deployment = Deployment(prompts=shown)
+        deployment.view.catalog = offering()
         uri = deployment.store.put(input_name("shop"), png())
         deployment.form("/try", "/requests", **ALL, image=uri, control=f"outline={uri}")
         asked = decode(deployment.written(PROMPTS)[0].value or b"", GenerateRequest)
         page = deployment.page(f"/try?id={asked.request_id}").text
         form = page.partition("<form")[2].partition("</form>")[0]
-        for value in ("768x512", "candy:0.8 ink:1", f"outline:1={uri}", uri, "shop"):
+        for value in ("768x512", "candy:0.8 frost:1", f"outline:1={uri}", uri, "shop"):
             assert f'value="{value}"' in form
         assert "<option selected>interactive</option>" in form
         assert ("no text" in form) == (">a red heart<" in form) == is_clear

@@ -32,6 +32,7 @@ def asked(**options: object) -> GenerateOptions:
     [
         ({"adapters": ("neon",)}, "styles has no adapter 'neon': its adapters are candy, frost", "adapters"),
         ({"adapters": ("candy:0.8",)}, "are candy, frost; a weight goes into adapter_weights", "adapters"),
+        ({"adapters": ("cady",)}, "its adapters are candy, frost; did you mean 'candy'", "adapters"),
         ({"controls": ("depth",)}, "styles has no control 'depth': its controls are outline", "controls"),
         ({"adapters": ("candy",), "model": "chalk"}, "adapter candy is for poster, not for chalk", "adapters"),
         ({"adapters": ("candy", "frost")}, "no base of styles fits all of adapter:candy and adapter:frost", "adapters"),

@@ -3,11 +3,13 @@
 import itertools
 import json
 import pathlib
+from functools import partial
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from planner.serving.admission.admission import check
 from schemas.messages import GenerateRequest, Status
 from streams.cli import main
 from streams.codec.prompt_file import InvalidFile, request_of, requests_in
@@ -17,8 +19,8 @@ from tests.streams.commands.test_requests import Deployment
 
 
 def read(*lines: str, **defaults: Any) -> list[GenerateRequest]:
-    limits = Requests(max_prompt_bytes=100)
-    fields = requests_in(lines, "p.jsonl", now_ms=NOW_MS, limits=limits, defaults=defaults)
+    rules = partial(check, limits=Requests(max_prompt_bytes=100), now_ms=NOW_MS)
+    fields = requests_in(lines, "p.jsonl", now_ms=NOW_MS, check=rules, defaults=defaults)
     return [request_of(each, NOW_MS) for each in fields]
 
 

@@ -6,6 +6,8 @@ import io
 import itertools
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +25,7 @@ from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Made, Status
 from schemas.topics import PROMPTS, RESULTS, SCHEMAS
+from streams.catalogs import load
 from streams.cli import main
 from streams.codec.avro import encode
 from streams.codec.prompt_file import request_of
@@ -52,7 +55,9 @@ class Deployment:
             self.cluster.arrive(SCHEMAS, "", each.value or b"")
         for result in past:
             self.cluster.arrive(RESULTS, result.request_id, encode(result))
+        self.variants = {*load("tiny").served}
         monkeypatch.setattr(opening, "client", self._client)
+        monkeypatch.setattr(opening, "variants", lambda _settings: self.variants)
 
     def _answer(self, asked: Record) -> None:
         status = next(self.statuses)
@@ -112,6 +117,29 @@ def test_submit_as_json_is_one_object(deployment: Deployment) -> None:
     assert shown["result"]["path"][0]["level"] == "light"
 
 
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        (("--model", "poster", "--adapter", "cady"), "did you mean 'candy'"),
+        (("--model", "hevy"), "did you mean 'heavy'"),
+        (("--control", f"outlin=memory:00/{input_name('default')}-{'0' * 16}.png"), "did you mean 'outline'"),
+    ],
+)
+def test_a_name_that_the_catalog_lacks_is_refused_with_the_nearest_one(
+    deployment: Deployment, asked: tuple[str, ...], fault: str
+) -> None:
+    done = pochade("submit", "a red heart", *asked)
+    assert (done.exit_code, fault in done.stderr, deployment.submitted()) == (2, True, [])
+    deployment.variants = {"turbo", "large"}
+    assert pochade("submit", "a red heart", *asked).exit_code == 0, "the deployment serves another catalog"
+
+
+def test_names_are_checked_without_slow_libraries() -> None:
+    """They are loaded by name, so that the list of what a command can reach does not have them."""
+    code = "import sys; from streams.operator import offered; offered.load('tiny'); print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 def test_two_deadlines_are_one_too_many(deployment: Deployment) -> None:
     done = pochade("submit", "x", "--deadline", "1", "--deadline-ms", "1000")
     assert done.exit_code == 2
@@ -149,6 +177,7 @@ def test_again_sends_a_request_with_all_that_made_the_image_and_says_whether_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deployment = made_before(monkeypatch)
+    deployment.variants = {"another"}
     done = pochade("again", "r-1", "--wait")
     (request,) = deployment.submitted()
     assert (request.prompt, request.seed) == ("a red heart", 77)
@@ -327,7 +356,7 @@ def test_what_would_be_rejected_is_not_sent(deployment: Deployment, words: tuple
 
 def test_what_the_variant_overrode_is_shown(deployment: Deployment) -> None:
     deployment.overridden = ("model: sdxxl -> light",)
-    assert "≥ 0.55; overridden: model: sdxxl -> light\n" in pochade("submit", "x", "--model", "sdxxl", "--wait").output
+    assert "≥ 0.55; overridden: model: sdxxl -> light\n" in pochade("submit", "x", "--wait").output
     out = io.StringIO()
     shown = dataclasses.replace(a_result(a_step()), overridden=deployment.overridden)
     explanation(shown, None, Console(file=out, width=120))
