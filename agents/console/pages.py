@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import jinja2
@@ -15,8 +15,9 @@ from streams.visible import amount, visible
 
 MISSING: Final = "\N{EN DASH}"
 CITING: Final = frozenset({"invalid", "InvalidRecord", "InvalidRequest"})  # their texts quote what was sent
-WITHHELD: Final = "withheld, as it quotes what was sent (console.prompts)"
+WITHHELD: Final = "withheld, as it may quote a prompt (console.prompts)"
 HASHED: Final = 8  # hex digits of a prompt's digest
+BEGINNING: Final = 12  # characters of a prompt by which a text that quotes it is known
 
 
 def ago(ms: float | None) -> str:
@@ -82,9 +83,14 @@ def shown_prompt(prompt: str, *, is_clear: bool) -> str:
     return visible(prompt) if is_clear else hashed(prompt)
 
 
-def cited(text: str, what: str, *, is_clear: bool) -> str:
-    """Return an error's text, unless it quotes a request. `what`: code of a result, or class of an error."""
-    return visible(text) if is_clear or what not in CITING else WITHHELD
+def cited(text: str, what: str, prompts: Sequence[str] = (), *, is_clear: bool) -> str:
+    """Return an error's text, unless it quotes a prompt. `what`: code of a result, or class of an error.
+
+    `prompts`: the request's; (): they are not known, so that a text of a class that quotes may have one.
+    """
+    begun = (words[:BEGINNING] for each in prompts for words in (each.strip(), repr(each.strip())[1:]))
+    quotes = not prompts or any(words in text for words in begun)
+    return WITHHELD if quotes and what in CITING and not is_clear else visible(text)
 
 
 def with_commands(text: str) -> Markup:

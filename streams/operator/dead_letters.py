@@ -26,6 +26,7 @@ from streams.settings import Settings
 
 REDRIVEN = "pochade_redriven"
 INVALID_REQUEST, INVALID_RECORD = InvalidRequest.__name__, InvalidRecord.__name__
+WORDS = ("prompt", "negative_prompt")  # fields with words of the client
 SUFFIX = re.compile(r"-redrive-\d+$")
 ENDED_WORKERS = "EndedWorkers"  # the class of the error of a request that ended its workers
 
@@ -57,6 +58,16 @@ class DeadLetter:
     def is_clients(self) -> bool:
         """Whether what a client sent is wrong, so that it fails again however often it is redriven."""
         return self.error == INVALID_REQUEST or (self.error == INVALID_RECORD and self.topic in PUBLIC)
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """All that its request says in words; (): it cannot be read."""
+        request, fields = _request_in(self), dict[str, Any]()
+        if request is not None:
+            fields = {"prompt": request.prompt, "negative_prompt": request.options.negative_prompt}
+        elif self.topic in PUBLIC:
+            fields = _json_in(self.record.value)
+        return tuple(text for name in WORDS if isinstance(text := fields.get(name), str) and text)
 
     @property
     def position(self) -> str:
@@ -195,18 +206,24 @@ def _renamed(value: bytes | None, new_id: str) -> bytes | None:
         return encode(replace(decode(value, GenerateRequest), request_id=new_id))
     except InvalidRecord:
         pass  # JSON, or unreadable bytes
+    fields = _json_in(value)
+    return json.dumps({**fields, "request_id": new_id}).encode() if "request_id" in fields else value
+
+
+def _json_in(value: bytes | None) -> dict[str, Any]:
+    """Return the fields of a JSON object; {}: it is none."""
     try:
         fields: Any = json.loads(value or b"")
     except (ValueError, RecursionError):
-        return value
-    if not isinstance(fields, dict) or "request_id" not in fields:
-        return value
-    return json.dumps({**fields, "request_id": new_id}).encode()
+        return {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _request_in(dead_letter: DeadLetter) -> GenerateRequest | None:
     value = dead_letter.record.value
     try:
+        if dead_letter.topic in PUBLIC:
+            return decode(value, GenerateRequest)
         if dead_letter.topic == CLASSIFIED:
             return decode(value, ClassifiedRequest).request
         if dead_letter.topic.startswith(("jobs.", "waiting.")):

@@ -117,16 +117,18 @@ def json_of(tracked: TrackedRequest, *, is_clear: bool) -> str:
     if result is not None:
         found["result"] = asdict(result) | {"path": json.loads(result.path)}
     text = json.dumps(found, indent=2, ensure_ascii=False, default=str)
-    return text if is_clear else json.dumps(_hidden(found, result.code if result else ""), indent=2, default=str)
+    return text if is_clear else json.dumps(_hidden(found, tracked), indent=2, default=str)
 
 
-def _hidden(value: Any, code: str) -> Any:
-    """Return JSON without the words that were sent. `code`: the result's, which says whether its reason cites some."""
+def _hidden(value: Any, tracked: TrackedRequest) -> Any:
+    """Return JSON about a request without the words that were sent."""
     if isinstance(value, dict):
-        kept = {name: _hidden(each, code) for name, each in value.items() if name not in (*QUOTED, "reason")}
+        kept = {name: _hidden(each, tracked) for name, each in value.items() if name not in (*QUOTED, "reason")}
         kept |= {name: hashed(value[name]) for name in QUOTED if value.get(name)}
-        return kept | ({"reason": cited(value["reason"], code, is_clear=False)} if "reason" in value else {})
-    return [_hidden(each, code) for each in value] if isinstance(value, (list, tuple)) else value
+        code = tracked.result.code if tracked.result else ""
+        said = value.get("reason")
+        return kept | ({} if said is None else {"reason": cited(said, code, tracked.prompts, is_clear=False)})
+    return [_hidden(each, tracked) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def cursor_text(tracked: TrackedRequest) -> str:

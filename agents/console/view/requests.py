@@ -86,6 +86,12 @@ class TrackedRequest:
         return self.request.prompt if self.request else self.result.prompt if self.result else ""
 
     @property
+    def prompts(self) -> tuple[str, ...]:
+        """All that it says in words, where its record was read; () if unknown."""
+        request = self.request
+        return tuple(filter(None, (request.prompt, request.options.negative_prompt))) if request else ()
+
+    @property
     def drafts(self) -> tuple[str, ...]:
         """URIs of rejected images and of previews."""
         return tuple(note.draft for note in self.notes if note.draft and note.draft_for(self.tenant or note.tenant))

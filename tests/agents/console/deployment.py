@@ -145,9 +145,11 @@ class Deployment:
                 request_id = _id_of(message)
                 self.view.on_record(self.record(TOPIC_OF[type(message)], request_id, encode(message), **at))
 
-    def buries(self, request_id: str, topic: str, value: bytes, error: str = "EngineFailed") -> str:
+    def buries(
+        self, request_id: str, topic: str, value: bytes, error: str = "EngineFailed", message: str = "it broke"
+    ) -> str:
         """Have the dlq tell of a record; return its position."""
-        facts = {"class": error, "message": "it broke", "role": "worker", "topic": topic, "request_id": request_id}
+        facts = {"class": error, "message": message, "role": "worker", "topic": topic, "request_id": request_id}
         headers = {f"pochade_error_{name}": fact.encode() for name, fact in facts.items()}
         record = self.record(DLQ, request_id, value, headers=headers)
         self.view.on_letter(record)

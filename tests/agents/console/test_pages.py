@@ -696,6 +696,30 @@ def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
         assert "it broke" not in pages[2]
 
 
+@pytest.mark.parametrize(
+    ("fault", "is_shown"), [("steps must be at most 200: got 999", True), ("got 'a red he", False)]
+)
+def test_a_reason_is_withheld_only_if_it_quotes_a_prompt(fault: str, is_shown: bool) -> None:
+    deployment = Deployment()
+    asked = json.dumps({"prompt": "a red heart", "steps": 999})
+    deployment.buries("r-1", PROMPTS, asked.encode(), error="InvalidRequest", message=fault)
+    rejected = a_result(request_id="r-1", status=Status.REJECTED, reason=fault)
+    deployment.tell(a_request(request_id="r-1", prompt="a red heart"), dataclasses.replace(rejected, code="invalid"))
+    for path in ("/requests/r-1", "/dead-letters"):
+        words = text_of(deployment.page(path).text)
+        assert (fault in words, "withheld" in words) == (is_shown, not is_shown)
+
+
+def test_errors_of_clients_are_not_offered_for_a_redrive() -> None:
+    deployment = Deployment()
+    deployment.buries("r-1", PROMPTS, b"x", error="InvalidRequest")
+    assert "Redrive" not in deployment.page("/dead-letters").text
+    position = deployment.buries("r-2", PROMPTS, b"x")
+    page = deployment.page("/dead-letters").text
+    assert re.findall(r'name="position" value="([^"]+)"', page) == [position]
+    assert "Without clients' own errors, which would fail again." in page
+
+
 ESTIMATED = {
     "plan_version": 1, "policy": "p-one", "requests": 30, "effective_requests": 12.0, "doubts": ["few were drawn"],
     "slo_s": 2.5, "skipped": {"never classified": 8},
