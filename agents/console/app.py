@@ -156,7 +156,7 @@ class Console:
             return {
                 "estimate": self._estimate,
                 "plans": [each.plan for each in self._view.plans.history()[:40]],
-                "since": SINCE,
+                "since": what_if.spans(self._context({})),
             }
         if name == "try":
             return trying.around(self._context(http.query_params))
@@ -340,8 +340,9 @@ class Console:
     def _what_if(self, http: Request, fields: Mapping[str, str], kind: str, found: Any) -> Response:
         workers = len(self._view.fleet.heartbeats) or 4
         return self.page(
-            http, "what-if", "What if", policies=POLICIES.names(), since=SINCE, fields=fields, kind=kind, found=found,
-            workers=workers, plans=[each.plan for each in self._view.plans.history()[:40]], default=DEFAULT,
+            http, "what-if", "What if", policies=POLICIES.names(), since=what_if.spans(self._context({})),
+            fields=fields, kind=kind, found=found, workers=workers, default=DEFAULT,
+            plans=[each.plan for each in self._view.plans.history()[:40]],
         )  # fmt: skip
 
     async def simulate(self, http: Request) -> Response:

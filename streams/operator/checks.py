@@ -5,6 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from planner.observation.workers import OUT
@@ -33,6 +34,7 @@ from streams.processes.announced import GATEWAY, NO_ANSWER
 from streams.visible import counted
 
 SKEW_WARN_MS = 1000
+EXPIRY_DAYS = 30  # before which a certificate's end is no warning
 DISK_WARN_BYTES = 2**30
 JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
 UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
@@ -226,6 +228,16 @@ def _worker_in_words(beat: Heartbeat, plan: Plan | None) -> str:
     wanted = plan.allocation.get(beat.worker_id, beat.variant) if plan else beat.variant
     ordered = "" if wanted == beat.variant else f"; the plan gives it {wanted}"
     return f"{beat.worker_id} ({beat.variant or 'no variant'}, {beat.state}{ordered})"
+
+
+def check_certificate(expires: datetime, now: datetime) -> Check:
+    """Warn of a certificate that signs receipts and expires soon: after that, images are no longer signed."""
+    shown = f"the certificate that signs them expires on {expires:%F}"
+    if expires - now > timedelta(days=EXPIRY_DAYS):
+        return ok("receipts", shown)
+    left = f"in {counted(max(0, (expires - now).days), 'day')}"
+    do = "have it issued anew and replace receipts.certificate, with its key in receipts.key: workers read both again"
+    return warn("receipts", f"{shown}, {left}", do)
 
 
 def check_safety(checked: Mapping[str, bool], checker: str) -> Check:

@@ -5,6 +5,7 @@ import math
 import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -64,6 +65,8 @@ def examine(settings: Settings, *, loads_models: bool = False) -> Iterator[Check
     )
     yield from _all_checked("disk", lambda: _disks(settings), "correct home and store.folder")
     yield _checked("store", lambda: _store(settings), "correct store.*, or the rights of who runs this")
+    if settings.receipts.certificate:
+        yield _checked("receipts", lambda: _receipts(settings), "correct receipts.certificate and receipts.key")
     if settings.vectors.url:
         yield _checked("vectors", lambda: _vectors(settings), "correct vectors.*, or `pochade up` for lite")
     yield _checked("models", lambda: _models(settings), "correct the catalog")
@@ -173,6 +176,12 @@ def _quality(settings: Settings) -> Check:
 def _store(settings: Settings) -> Check:
     open_store(settings)
     return ok("store", settings.store.url or f"the folder {settings.store.folder or settings.home / 'images'}")
+
+
+def _receipts(settings: Settings) -> Check:
+    from streams.security.receipts import KeyFiles  # the extra `receipts`
+
+    return checks.check_certificate(KeyFiles(settings.receipts).signer().expires, datetime.now(UTC))
 
 
 def _vectors(settings: Settings) -> Check:

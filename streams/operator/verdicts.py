@@ -43,6 +43,10 @@ ROWS: Final[dict[str, Row]] = {
         "the catalog puts all workers of a variant on one card",
     ),
     "models load": Row("with --models: each model is loaded and does what the catalog says of it", "one does not"),
+    "receipts": Row(
+        "images can be signed, if `receipts.certificate` is set", "it or its key cannot be used, or is not valid now",
+        "it expires within 30 days",
+    ),
     "quality": Row("plans know how good each level's images are", "", "not every level's quality is measured"),
     "broker": Row("the cluster answers", "it does not; no further check is made"),
     "topics": Row(

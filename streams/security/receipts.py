@@ -71,6 +71,7 @@ class Signer:
             raise InvalidSettings("receipts.key must be of P-256")
         if not _is_valid_now(first):
             raise InvalidSettings(f"receipts.certificate is not valid now: it ends on {first.not_valid_after_utc:%F}")
+        self.expires = first.not_valid_after_utc
         self._private, self._certificates = private, certificates
         self._signer = c2pa.Signer.from_info(c2pa.C2paSignerInfo(b"es256", certificates, key, None))
         self._context = c2pa.Context(c2pa.Settings.from_dict(NO_THUMBNAIL))

@@ -19,6 +19,12 @@ ROWS: Final = (  # name, path in the report, how it reads
 )  # fmt: skip
 
 
+def spans(context: Context) -> list[tuple[str, int, int]]:
+    """Return the spans to choose from: name, seconds, and the requests of it that this console remembers."""
+    first_ms = [seen.first_ms for seen in context.view.requests.newest()]
+    return [(name, s, sum(at >= context.now_ms - 1000 * s for at in first_ms)) for name, s in SINCE.items()]
+
+
 def as_it_went(context: Context, span_s: int) -> dict[str, Any]:
     """Return the actual figures of recent requests, under the report's names.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agents.console.pages import MISSING, date
+from agents.console.pages import MISSING, date, moment
 from agents.console.screens.trying import BESIDE, PLAIN
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
@@ -539,7 +539,13 @@ def test_the_history_of_plans_lists_decisions_and_not_their_repetitions() -> Non
     assert re.findall(r"rollback\?version=(\d+)", history) == ["1"]
     assert "55 s" in text_of(history)
     assert "4 plans" in text_of(history)
-    assert re.findall(r'<option value="(\d+)"', deployment.page("/what-if").text) == ["5", "1"]
+    page = deployment.page("/what-if")
+    assert re.findall(r'<option value="(\d+)"', page.text) == ["5", "1"]
+    deployment.tell(a_request(), at_ms=NOW_MS - 2_000_000)
+    words = text_of(deployment.page("/what-if").text)
+    assert f"5, {moment(NOW_MS + 60_000)}, {a_plan().policy}: {a_plan().reason}" in words
+    assert f"15m, from {moment(NOW_MS - 900_000)}: 0 requests here 1h, from " in words
+    assert f"1h, from {moment(NOW_MS - 3_600_000)}: 1 request here" in words
 
 
 def test_a_rollback_shows_the_difference_and_orders_the_earlier_plan(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -697,7 +703,7 @@ def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "is_shown"), [("steps must be at most 200: got 999", True), ("got 'a red he", False)]
+    ("fault", "is_shown"), [("steps must be at most 200: got 999", True), ("got 'a red heart", False)]
 )
 def test_a_reason_is_withheld_only_if_it_quotes_a_prompt(fault: str, is_shown: bool) -> None:
     deployment = Deployment()

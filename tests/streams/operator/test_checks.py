@@ -1,8 +1,10 @@
 """What `doctor` makes of the facts, also of clusters as operators have them."""
 
 import dataclasses
+import itertools
 import pathlib
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from click.testing import CliRunner
@@ -187,6 +189,22 @@ def test_what_a_role_of_this_machine_is_about_to_serve_is_starting_and_no_failur
     assert [check.verdict for check in found] == [verdict] * 3
     assert all(each in check.found for check, each in zip(found, words, strict=True)), found
     assert check_role("router", CLASSIFIED, Attendance(1, 1, 61.0), readiness).verdict is FAIL, "it is there, and stuck"
+
+
+@pytest.mark.parametrize(("days", "verdict", "left"), [(31, OK, ""), (29, WARN, "in 29 days"), (0, WARN, "in 0 days")])
+def test_a_certificate_that_expires_within_a_month_warns_with_what_to_do(
+    days: int, verdict: Verdict, left: str
+) -> None:
+    now = datetime(2026, 11, 29, tzinfo=UTC)
+    check = checks.check_certificate(now + timedelta(days=days), now)
+    assert (check.verdict, left in check.found, "receipts.certificate" in check.do) == (verdict, True, days < 30)
+
+
+def test_the_certificate_that_the_settings_name_is_checked() -> None:
+    for certificate, dates in (("demo", ["2099-01-01"]), ("", [])):
+        made = doctor.examine(settings.load({"receipts": {"certificate": certificate}}))
+        before = itertools.takewhile(lambda check: check.name != "models", made)
+        assert [check.found.rpartition(" ")[2] for check in before if check.name == "receipts"] == dates
 
 
 def test_a_gateway_of_this_machine_answers_or_starts_or_hangs_and_without_one_nothing_is_said() -> None:
