@@ -4,7 +4,7 @@ Past participles are events, nouns are commands. Times are epoch milliseconds, d
 A field added later needs a default, so that old bytes can still be read (`schemas/registry.py` holds every version).
 """
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -27,22 +27,16 @@ PIXELS: Final = {"low": 8, "high": 4096, "multiple_of": 8, "unit": "px", "honour
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """Options of the generation of an image. None or empty for the variant's default.
-
-    Each field declares its help and limits (`option_fields.py`), from which all doors are made.
-    """
+    """Options of the generation of an image; None or empty: the variant's default. Declared by `option_fields.py`."""
 
     # fmt: off
-    n: int = option(1, "Number of images to generate for the prompt, as one request.", low=1, high=1024,
-        aliases=("num_outputs",))
+    n: int = option(1, "Number of images of the prompt, in one request.", low=1, high=1024, aliases=("num_outputs",))
     width: int | None = option(None, "Width of the image in pixels.", **PIXELS)
     height: int | None = option(None, "Height of the image in pixels.", **PIXELS)
-    steps: int | None = option(
-        None, "Number of denoising steps (default: the variant's).", low=1, high=200, honoured=True,
-        aliases=("num_inference_steps",))
-    guidance: float | None = option(
-        None, "Scale of classifier-free guidance (default: the variant's).", low=0, high=50, honoured=True,
-        aliases=("guidance_scale",))
+    steps: int | None = option(None, "Number of denoising steps (default: the variant's).", low=1, high=200,
+        honoured=True, aliases=("num_inference_steps",))
+    guidance: float | None = option(None, "Scale of classifier-free guidance (default: the variant's).", low=0, high=50,
+        honoured=True, aliases=("guidance_scale",))
     negative_prompt: str = option("", "What should not be in the image.", honoured=True)
     model: str = option("", "Name of the variant, or of the base model, that generates the image.")
     adapters: tuple[str, ...] = option((), "Names of LoRA adapters to apply, at most six.", aliases=("adapter",))
@@ -72,17 +66,23 @@ class GenerateOptions:
 class GenerateRequest:
     """A producer's request for images. Public, on `prompts`; also as one plain JSON object with these keys."""
 
-    request_id: str
-    prompt: str
+    # fmt: off
+    request_id: str = option(MISSING, "Id of the request; a second one with it generates nothing (default: a new id).")
+    prompt: str = option(MISSING, "What the image should show.")
     created_ms: int
     deadline_ms: int | None = option(None, "Moment by which it must have ended, in ms since 1970; past it the request "
-        "ends as EXPIRED (default: none).", aliases=("deadline_in_ms",))  # fmt: skip
-    seed: int | None = None  # None: derived from request_id
-    tenant: str = "default"
-    quality: str = "auto"  # low | medium | high | auto: as `planner.catalog.option_limits.QUALITIES` defines them
+        "ends as EXPIRED (default: none).", aliases=("deadline_in_ms",))
+    seed: int | None = option(None, "Seed of the noise: the same prompt, options and seed give the same image "
+        "(default: by the id).")
+    tenant: str = option("default", "Tenant that the request is charged to.")
+    quality: str = option("auto", "Quality to ask for, among the levels that honour the other options. low: the "
+        "cheapest level, whose image is kept; medium: the cheapest level first, then the next one where the image is "
+        "too poor; high: the best level; auto: the levels that the plan chooses. Where the level has no worker, the "
+        "nearest one that has serves the request, unless it is strict.", words=("low", "medium", "high", "auto"))
     tier: str = option("standard", "Priority: interactive goes before standard; batch is served only when there is "
-        "room.", words=TIERS, aliases=("priority",))  # fmt: skip
+        "room.", words=TIERS, aliases=("priority",))
     options: GenerateOptions = GenerateOptions()
+    # fmt: on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

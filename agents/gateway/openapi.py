@@ -13,7 +13,6 @@ from agents.gateway.predictions import ENDED, INPUT, OWNER, PROCESSING, STARTING
 from agents.gateway.refusals import KINDS
 from agents.gateway.sizes import ASPECT
 from agents.gateway.webhooks.notices import EVENTS
-from planner.catalog.option_limits import QUALITIES as WORDS
 from schemas.json_types import properties_of
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.vocabulary import ALIASES, aliased
@@ -62,8 +61,8 @@ def document(release: str) -> Schema:
 
 
 def _qualities() -> str:
-    meanings = [f"{word}: {quality.means}" for word, quality in WORDS.items()]
-    return "; ".join([*meanings, *(f"{other}: {word}" for other, word in QUALITIES.items())])
+    others = ", ".join(f"{other} for {word}" for other, word in QUALITIES.items())
+    return f"{FIELDS['quality']['description']} Other names: {others}."
 
 
 def images_body() -> Schema:
@@ -73,7 +72,7 @@ def images_body() -> Schema:
     return _object(
         {
             **own,
-            "prompt": TEXT,
+            "prompt": FIELDS["prompt"],
             "model": {**TEXT, "default": PLAN_CHOOSES, "description": "auto, a variant, or a base (/v1/models)"},
             "n": FIELDS["n"],
             "quality": {"enum": sorted({PLAN_CHOOSES, *NAMED, *QUALITIES}), "description": _qualities()},

@@ -21,16 +21,15 @@ class Quality(NamedTuple):
 
     level: str  # CHEAPEST | BEST | ANY
     escalates: bool  # an image that is judged too poor goes on to the next level
-    means: str  # for people
     unjudged: str = ""  # the word for what is done where the image is not judged; "": it asks for no judgement
 
 
 CHEAPEST, BEST, ANY = "cheapest", "best", "any"
 QUALITIES: Final[Mapping[str, Quality]] = {
-    "low": Quality(CHEAPEST, False, "the cheapest level, whose image is kept"),
-    "medium": Quality(CHEAPEST, True, "the cheapest level first, then the next one where the image is too poor", "low"),
-    "high": Quality(BEST, True, "the best level"),
-    "auto": Quality(ANY, True, "the levels that the plan chooses"),
+    "low": Quality(CHEAPEST, False),
+    "medium": Quality(CHEAPEST, True, "low"),
+    "high": Quality(BEST, True),
+    "auto": Quality(ANY, True),
 }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
-from planner.catalog.option_limits import OPTIONS, QUALITIES
+from planner.catalog.option_limits import OPTIONS
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateOptions, Result, Status
 from schemas.option_fields import Declared
@@ -29,22 +29,7 @@ if TYPE_CHECKING:  # the clients take half a second to load, which --help need n
 WRITERS = 64  # threads that send the requests of a file; each waits until the brokers have its request
 F = TypeVar("F", bound=Callable[..., Any])
 
-OF_REQUESTS: Final = (  # the fields of a request beside its options, as JSON names them
-    click.option(
-        "--seed",
-        type=click.IntRange(0, 2**63 - 1),
-        help="Seed of the noise: the same prompt, options and seed give the same image.",
-    ),
-    click.option("--tenant", default="default", show_default=True, help="Tenant that the request is charged to."),
-    click.option(
-        "--quality",
-        type=click.Choice(list(QUALITIES)),
-        help="Quality to ask for, among the levels that honour the other options: "
-        + "; ".join(f"{word}: {quality.means}" for word, quality in QUALITIES.items())
-        + ". Default: auto. Where the plan gives the level no worker, the nearest one that has a worker serves the "
-        "request, unless it is --strict.",
-    ),
-)
+OF_REQUESTS: Final = ("seed", "tenant", "quality", "tier")  # the fields of a request beside its options
 COMPOUND: Final = {  # fields with a form of their own on the command line; (): another option says theirs
     "n": (click.option("-n", "--images", "n", type=click.IntRange(1), help=OPTIONS["n"].about.help),),
     "width": (click.option(
@@ -81,7 +66,7 @@ def _option_of(name: str, declared: Declared) -> Callable[[F], F]:
 
 
 def _options() -> Iterator[Callable[[Any], Any]]:
-    yield from (*OF_REQUESTS, _option_of("tier", DECLARED["tier"]))
+    yield from (_option_of(name, DECLARED[name]) for name in OF_REQUESTS)
     for name in sorted(OPTIONS, key=lambda each: LAST.index(each) if each in LAST else -1):
         yield from COMPOUND.get(name) or (() if name in COMPOUND else (_option_of(name, OPTIONS[name]),))
 

@@ -1,6 +1,7 @@
 """The table of what a request may ask for: `python -m tests.schemas.option_table` writes `OPTIONS.md`."""
 
 import pathlib
+from dataclasses import MISSING
 from typing import Any, Final
 
 from schemas.option_fields import Declared
@@ -41,7 +42,7 @@ def document() -> str:
 
 def _row(named: tuple[str, Declared]) -> str:
     name, declared = named
-    default = "" if declared.default in (None, "", ()) else f"`{declared.default}`"
+    default = "" if declared.default in (None, "", (), MISSING) else f"`{declared.default}`"
     needs = f" Only with `{declared.about.needs}`." if declared.about.needs else ""
     aliases = ", ".join(f"`{each}`" for each in declared.about.aliases)
     return (

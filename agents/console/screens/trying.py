@@ -9,35 +9,20 @@ from typing import Any, Final, NamedTuple
 
 from agents.console.screens.context import Context
 from agents.console.screens.requests import href, images_of
-from planner.catalog.option_limits import QUALITIES
 from schemas.messages import GenerateRequest
 from schemas.vocabulary import ALIASES, DECLARED, SCHEMAS, WEIGHTS
 from streams.codec.requests import stated
 from streams.operator.explain import why
 
 REPLACED: Final = {name: alias for alias in SCHEMAS for name in ALIASES[alias]}  # field -> the text that states it
-BESIDE: Final = (*WEIGHTS.values(), "control_images")  # which the texts of adapters and controls state, too
+BESIDE: Final = (  # which the texts of adapters and controls state, too, or the form itself
+    *WEIGHTS.values(), "control_images", "prompt", "request_id",
+)  # fmt: skip
 NAMED: Final = tuple(dict.fromkeys(REPLACED.get(name, name) for name in DECLARED if name not in BESIDE))
 LISTS: Final = ("adapter", "control")
 FIRST: Final = (
-    "model",
-    "quality",
-    "size",
-    "steps",
-    "guidance",
-    "seed",
-    "n",
-    "tier",
-    "adapter",
-    "image",
-    "negative_prompt",
-)
-QUALITY: Final = "; ".join(f"{word}: {quality.means}" for word, quality in QUALITIES.items())
-PLAIN: Final = {  # fields of a request beside its options, with their help
-    "quality": f"Quality to ask for. {QUALITY}.",
-    "seed": "Seed of the noise: the same prompt, options and seed give the same image.",
-    "tenant": "Tenant that the request is charged to.",
-}
+    "model", "quality", "size", "steps", "guidance", "seed", "n", "tier", "adapter", "image", "negative_prompt",
+)  # fmt: skip
 
 
 class Field(NamedTuple):
@@ -67,13 +52,11 @@ def fields_of(context: Context, request: GenerateRequest | None) -> list[Field]:
     }
     served = context.view.catalog.served
     models = tuple(dict.fromkeys([*served, *(base for each in served.values() for base in each.bases)]))
-    names = sorted((*NAMED, *PLAIN), key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
+    names = sorted(NAMED, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
     return [_field(name, str(given.get(name, "")), models if name == "model" else ()) for name in names]
 
 
 def _field(name: str, value: str, known: tuple[str, ...]) -> Field:
-    if name in PLAIN:
-        return Field(name, PLAIN[name], value, tuple(QUALITIES) if name == "quality" else (), is_number=name == "seed")
     if name in SCHEMAS:
         several = " Several stand with spaces between." if name in LISTS else ""
         return Field(name, f"{SCHEMAS[name]['description']}{several}", value, is_number=name == "deadline_in_ms")
@@ -89,7 +72,7 @@ def _field(name: str, value: str, known: tuple[str, ...]) -> Field:
 def read(form: Mapping[str, str]) -> dict[str, Any]:
     """Return the JSON fields that a form states; a wrong number stays a text, which their check refuses."""
     found: dict[str, Any] = {"prompt": form.get("prompt", "")}
-    for name in (*NAMED, *PLAIN):
+    for name in NAMED:
         text = form.get(name, "").strip()
         if text:
             found[name] = text.split() if name in LISTS else _value(name, text)
@@ -101,7 +84,7 @@ def _value(name: str, text: str) -> Any:
     if declared is not None and declared.type is bool:
         return text == "on"
     kinds = (int, float) if declared is not None and declared.numbers is float else (int,)
-    if name in ("seed", "deadline_in_ms") or (declared is not None and declared.numbers):
+    if name == "deadline_in_ms" or (declared is not None and declared.numbers):
         for kind in kinds:
             try:
                 return kind(text)

@@ -18,7 +18,7 @@ from streams.store.input_images import MAX_BYTES
 MAX_FILES, MAX_FIELDS = 17, 100  # OpenAI's clients may send 16 images and a mask; the refusal says that one is accepted
 OPTIONS: Final = {**DECLARED, **{alias: DECLARED[own] for alias, (own, *_) in ALIASES.items()}}
 WHOLE: Final = {name for name, each in OPTIONS.items() if each.numbers is int} | {
-    "output_compression", "partial_images", "seed",
+    "output_compression", "partial_images",
 }  # fmt: skip
 DECIMAL: Final = {name for name, each in OPTIONS.items() if each.numbers is float}
 YES_OR_NO: Final = {name for name, each in OPTIONS.items() if each.type is bool} | {"stream"}

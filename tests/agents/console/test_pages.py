@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.console.pages import MISSING, date, moment
-from agents.console.screens.trying import BESIDE, PLAIN
+from agents.console.screens.trying import BESIDE
 from agents.console.view.requests import Place
 from agents.console.view.view import is_in_time
 from agents.gateway.predictions import parse
@@ -476,7 +476,7 @@ def test_the_form_has_each_input_of_a_request_and_states_it() -> None:
     deployment.view.catalog = offering()
     page = deployment.page("/try").text
     names = set(re.findall(r'<(?:input|select|textarea)[^>]* name="([a-z_]+)"', page)) - {"token"}
-    assert {own for name in names for own in ALIASES.get(name, (name,))} | {*BESIDE} == {*DECLARED, "prompt", *PLAIN}
+    assert {own for name in names for own in ALIASES.get(name, (name,))} | {*BESIDE} == {*DECLARED}
     uri = deployment.store.put(input_name("shop"), png())
     answer = deployment.form("/try", "/requests", **ALL, image=uri, control=f"outline={uri}", deadline_in_ms="60000")
     asked = decode(deployment.written(PROMPTS)[0].value or b"", GenerateRequest)
