@@ -33,7 +33,7 @@ from planner.control.renewal.steady import Solved, is_steady, solved_for
 from planner.control.reservation import left_waiting, on_request_of
 from planner.control.residency import with_residency
 from planner.control.validity import CheckPlan, check_live
-from planner.observation.observation import MAX_STEP_BACK_MS, Observation, steady_ms
+from planner.observation.observation import ANY_LEVEL, MAX_STEP_BACK_MS, Observation, steady_ms
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from planner.scaling.fleet import FleetScaling, Staffing
 from schemas.errors import PochadeError
@@ -204,7 +204,7 @@ class PlannerLogic:
         now_ms = self._now_ms = steady_ms(now_ms, self._now_ms, MAX_STEP_BACK_MS)
         allocation = plans.plan.allocation if plans.plan else {}
         workers = live_workers(heartbeats, int(now_ms), self._silent_ms, allocation)
-        unserved = self._scaling.unserved(asked, plans.plan) or _unserved(needed, plans.plan)
+        unserved = self._scaling.unserved(asked, plans.plan) or self._unserved(asked, needed, plans.plan)
         idle = tuple(sorted(set(self._reserved.values()) - {name for variants in needed for name in variants}))
         signals, since_ms = signals_of(workers, _identity(plans.pin), unserved, idle), now_ms - self._planned_ms
         why = why_now(self._signals, signals, since_ms if since_ms >= 0 else self._period_ms, self._period_ms)
@@ -215,6 +215,20 @@ class PlannerLogic:
             return None
         self._signals, self._heard, self._why = signals, heard, why
         return PlanRequest(why, int(now_ms), workers)
+
+    def _unserved(
+        self, asked: Collection[str], needed: Collection[tuple[str, ...]], plan: Plan | None
+    ) -> tuple[str, ...]:
+        """Return the first variant of each need for which the plan has no worker, and ANY_LEVEL likewise.
+
+        A fleet that is scaled knows its own.
+        """
+        if plan is None or plan.scale is not None:
+            return ()
+        served = set(plan.allocation.values())
+        is_left_out = ANY_LEVEL in asked and bool(served) and served.isdisjoint(self._catalog.variants)
+        waiting = {variants[0] for variants in needed if served.isdisjoint(variants)}
+        return tuple(sorted(waiting | ({ANY_LEVEL} if is_left_out else set())))
 
     def decide(self, seen: Observation, plans: PlansInForce, run: RunPolicy = run_directly) -> PlanDecision:
         """The plan to publish after the one in force, or why that one stays.
@@ -383,14 +397,6 @@ def _may_be_memory(error: Exception | None) -> bool:
 def _of_workers(seen: Observation, workers: Collection[str]) -> Observation:
     """Return the observation with only these workers: workers in the pool are in no plan."""
     return replace(seen, workers=tuple(worker for worker in seen.workers if worker.worker_id in workers))
-
-
-def _unserved(needed: Collection[tuple[str, ...]], plan: Plan | None) -> tuple[str, ...]:
-    """Return the first variant of each need for which the plan has no worker; a fleet that is scaled knows its own."""
-    if plan is None or plan.scale is not None:
-        return ()
-    served = set(plan.allocation.values())
-    return tuple(sorted({variants[0] for variants in needed if served.isdisjoint(variants)}))
 
 
 def _identity(pin: Pin | None) -> tuple[str, ...]:

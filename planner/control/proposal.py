@@ -54,6 +54,7 @@ class PolicyTerms(NamedTuple):
     scales: bool = False  # it asks for workers that come and go with the load (`planner.scaling`)
     learns: bool = False  # it looks at confidences and run times of what was served, which simulations then keep
     on_change: bool = False  # it is asked again when demand or fleet has changed, and once a minute (`steady.py`)
+    holds: bool = False  # it plans with reserved workers where they are; others plan without them (`sharing.py`)
 
 
 OURS = PolicyTerms()

@@ -9,6 +9,7 @@ epsilon-greedy logging as in Bottou et al., Counterfactual reasoning and learnin
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from planner.catalog.model import Catalog
@@ -59,12 +60,13 @@ def propose(
         proposal = policy(seen, offered, memory, parameters)
         if rules.dispatch:
             proposal = replace(proposal, dispatch=rules.dispatch)
-        return with_admission_by(with_exploration(proposal, rules.explore), seen, catalog, rules)
+        return with_exploration(proposal, rules.explore)
 
+    admit = partial(with_admission_by, catalog=catalog, rules=rules)
     if staffing is None:
-        proposal = with_reserved(plan_for, seen, catalog)
+        proposal = with_reserved(plan_for, seen, catalog, admit, holds=terms_of(policy).holds)
     else:
-        proposal = with_staffing(plan_for(staffing.seen), staffing)
+        proposal = with_staffing(admit(plan_for(staffing.seen), staffing.seen), staffing)
     proposal = with_promise(with_evidence(proposal, catalog), offered, rules.quality_at_least)
     return with_residency(proposal, seen, catalog)
 

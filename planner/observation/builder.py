@@ -11,6 +11,7 @@ from planner.observation.hops import Hops
 from planner.observation.in_flight import WINDOW_MS, InFlight
 from planner.observation.needs import Needs
 from planner.observation.observation import (
+    ANY_LEVEL,
     COUNTS_S,
     DEMAND_MS,
     Observation,
@@ -59,6 +60,10 @@ class ObservationBuilder(Generic[Log]):
         deferral = self.results.deferral(plan, self._catalog, self._bounds)
         live = [worker.worker_id for worker in workers]
         components = self.components.observed(heartbeats, live, plan, now_ms)
+        needs = self.needs.observed(now_ms)
+        unserved = self.queues.unserved(heartbeats, live, self._catalog, plan, open_requests)
+        if plan is not None and plan.allocation and self._catalog.variants.keys().isdisjoint(plan.allocation.values()):
+            unserved = {ANY_LEVEL: float(max(0, open_requests - sum(need.waiting for need in needs)))}
         return Observation(
             now_ms=now_ms,
             demand_rps=demand_rps(times_ms, now_ms, DEMAND_MS),
@@ -69,14 +74,14 @@ class ObservationBuilder(Generic[Log]):
             slo_ms=self._slo_ms,
             counts=counts,
             queues=self.queues.queues(heartbeats, live, self._catalog),
-            unserved=self.queues.unserved(heartbeats, live, self._catalog, plan, open_requests),
+            unserved=unserved,
             run_times=self.run_times.observed(),
             deferral=deferral,
             hop_ms=self.hops.observed_ms(),
             served=self.results.served(now_ms),
             reuse=self.reuse.observed(heartbeats, live),
             in_force=plan,
-            needs=self.needs.observed(now_ms),
+            needs=needs,
             components=components,
             ignored=sum(seen.ignored for seen in deferral) + self.components.ignored,
             in_flight=self.in_flight.means(now_ms),

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
-from planner.observation.observation import Observation
 from schemas.messages import Stage
 
 RESULTS: Final = 200  # of each kind that are looked back on
@@ -39,7 +38,7 @@ class Hops:
             self._beside[len(path) - 1].append((created_ms, latency_ms - served_ms))
 
     def observed_ms(self) -> float | None:
-        """Return the hop in whole ms, 0 or more; None: too few results to know."""
+        """Return the hop in whole ms, 0 or more; None: too few results to know, and plans count 0."""
         kept, escalated = (sorted(each) for each in self._beside)
         if min(len(kept), len(escalated)) < ENOUGH:
             return None
@@ -50,9 +49,3 @@ def _nearest(kept: Sequence[tuple[int, float]], at_ms: int) -> float:
     """The value of those, in order of time, that is nearest in time."""
     after = bisect(kept, (at_ms, 0.0))
     return min(kept[max(0, after - 1) : after + 1], key=lambda each: abs(each[0] - at_ms))[1]
-
-
-def unknown_hop(seen: Observation) -> str:
-    """Say in a plan's reason what its latencies leave out; "" where it is known, or where no latency is asked for."""
-    is_told = seen.hop_ms is None and seen.slo_ms > 0
-    return "; the time between two levels is unknown until requests are escalated, and counts as 0" if is_told else ""

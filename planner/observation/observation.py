@@ -20,6 +20,7 @@ from schemas.messages import Plan
 BINS = 10  # of the hardness histogram, equally wide
 PRIOR = 20  # prompts of every hardness that are taken for seen
 AMOUNT = "a number of 0 or more"
+ANY_LEVEL = ""  # in place of a variant
 
 # How far back the planner looks, live and in the simulator.
 DEMAND_MS = 30_000  # over which arrivals are counted as the demand of now
@@ -67,7 +68,8 @@ class Observation:
     forecast_rps: float | None = None  # arrivals a second until the next plan; None: not forecast, as many as now
     counts: tuple[int, ...] = ()  # arrivals in each second of the window, the oldest first
     queues: tuple[Queue, ...] = ()  # of variants that have any
-    unserved: dict[str, float] = field(default_factory=dict)  # variant whose workers all load -> jobs that wait for it
+    unserved: dict[str, float] = field(default_factory=dict)  # variant whose workers all load -> jobs that wait for it;
+    # ANY_LEVEL: requests that any level serves, while the plan in force gives no level a worker
     run_times: tuple[ObservedRunTime, ...] = ()  # of variants of which enough was served; else the catalog's hold
     deferral: tuple[ObservedDeferral, ...] = ()  # of levels whose images were scored; else the catalog's holds
     served: Served = NOTHING_SERVED

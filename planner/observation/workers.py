@@ -29,6 +29,7 @@ class WorkerView:
     seen_ms: int
     remaining_ms: float  # queued and running work in all its partitions
     allocated: str = ""  # what the plan in force wants it to serve; "": not named there
+    is_reserved: bool = False  # where it is allocated, for requests that name that level; others may go there, too
     worker_type: str = ""  # of hardware, where a fleet has several; "": the one that the catalog was measured on
 
     @property

@@ -14,7 +14,6 @@ from typing import Any
 
 from planner.catalog.model import Catalog, Pair
 from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
-from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.solvers.aimd import MEMORY, tuned
@@ -58,7 +57,6 @@ def plan(
     words = reason(found, offers, observation.planning_rps, _describe)
     if not is_measured(catalog, found.pair, found.answer.row.threshold):
         words = f"a threshold of {found.answer.row.threshold:.3g} lies between measured ones; {words}"
-    words += unknown_hop(observation)
     return draft(found, observation, words, {MEMORY: batches} if settings["aimd"] else None)
 
 

@@ -20,7 +20,6 @@ from planner.catalog.entries import run_ms
 from planner.catalog.model import Catalog, Pair
 from planner.catalog.quality import fid_of, random_quality
 from planner.control.proposal import AS_PUBLISHED, Parameter, PlanProposal, on_terms, validate_parameters
-from planner.observation.hops import unknown_hop
 from planner.observation.observation import Observation
 from planner.solvers.two_stage.candidates import Candidate, pruned
 from planner.solvers.two_stage.explain import reason
@@ -53,8 +52,7 @@ def plan(
     catalog.pair()  # raises where there is none
     settings = validate_parameters(parameters, PARAMETERS)
     observation = observation if settings["learns"] else replace(observation, deferral=())
-    found = _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
-    return replace(found, reason=found.reason + unknown_hop(observation))
+    return _drafted(offers_of(observation, catalog, settings), observation, catalog, memory, settings)
 
 
 def offers_of(seen: Observation, catalog: Catalog, settings: Mapping[str, float]) -> list[Offer]:

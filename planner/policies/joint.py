@@ -18,13 +18,14 @@ from planner.catalog.model import Catalog
 from planner.catalog.quality import ranked
 from planner.control.proposal import OURS, Parameter, PlanProposal, Policy, on_terms, validate_parameters
 from planner.control.renewal.replan import HOLD_S, LATE
-from planner.observation.hops import unknown_hop
+from planner.control.wording.format import counted
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.reuse.planning import TRIED
 from planner.solvers.joint import pooled, taken
 from planner.solvers.joint.demand import outlook_of
+from planner.solvers.joint.holding import holding
 from planner.solvers.joint.improve import Valued, improved
 from planner.solvers.joint.loading import with_cold_loads
 from planner.solvers.joint.pooled import Pool
@@ -71,11 +72,12 @@ RULES: Final[dict[str, Policy]] = {
 }
 NEEDS_CASCADE: Final = frozenset({"diffserve", "hadis"})
 BLIND: Final = frozenset({"proteus", "pac"})  # send each worker as much as any other, whatever it can carry
+FEW_REQUESTS: Final = 100  # while a plan holds, of which no share is stated
 MAX_LATE_SHARE: Final = 0.01  # of the requests late: with more a plan is not feasible
 Candidates = Sequence[PlanProposal]
 
 
-@on_terms(OURS._replace(learns=True, on_change=True))
+@on_terms(OURS._replace(learns=True, on_change=True, holds=True))
 def plan(
     observation: Observation, catalog: Catalog, memory: Mapping[str, Any], parameters: Mapping[str, float]
 ) -> PlanProposal:
@@ -107,6 +109,7 @@ def plan(
     model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
     programs = [own, *_other_refining(problem, own, observation, catalog)]
     candidates, most = list(_candidates(model, programs, bool(settings["rules"]))), int(settings["improve"])
+    candidates = [*candidates, *holding(model.held, candidates, observation, catalog)] if model.held else candidates
     best = _best(model, candidates, most)
     if jumps:
         calm = model_of(observation, catalog, settings, outlook, problem, pool, barred)
@@ -114,16 +117,16 @@ def plan(
         notes |= memory_of(reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000))
     notes |= pooled.memory_of(pool, best.value.answers, now_ms)
     notes |= taken.memory_of(memory, best.plan, observation, catalog)
-    cascades = tuple(cascade for cascade in best.plan.cascades if cascade.threshold > 0)
+    served = set(best.plan.allocation.values())
+    cascades = tuple(each for each in best.plan.cascades if each.threshold > 0 and each.next_level in served)
     routes = routes_with(reuse, best.plan.routes, cascades)
     best_plan = replace(best.plan, routes=routes, cascades=cascades, memory=notes, weighs_moves=True)
     chosen = with_components(best_plan, catalog)
     return replace(
         chosen,
         expected=_expected(model, best),
-        reason="; ".join(_describe_late(best) + _troubles(problem, found, observation))
-        + _describe_reuse(reuse, chosen)
-        + (unknown_hop(observation) if cascades else ""),
+        reason="; ".join(_describe_late(model, best) + _troubles(problem, found, observation))
+        + _describe_reuse(reuse, chosen),
         is_feasible=best.value.late < MAX_LATE_SHARE and observation.slo_ms / 1000 in (0.0, problem.slo_s),
     )
 
@@ -237,8 +240,12 @@ def _expected(model: Model, best: Valued) -> Expected:
     )
 
 
-def _describe_late(best: Valued) -> list[str]:
-    late = best.value.late
+def _describe_late(model: Model, best: Valued) -> list[str]:
+    """Say what share of the requests ends late, of few requests the number; [] of hardly any."""
+    late, requests = best.value.late, max(1.0, model.outlook.mean_rps * model.prices.hold_s)
+    few = round(late * requests)
+    if requests < FEW_REQUESTS:
+        return [f"{counted(few, 'request')} {'is' if few == 1 else 'are'} expected to end late"] if few else []
     return [f"{late:.1%} of the requests are expected to end late"] if late >= MAX_LATE_SHARE / 10 else []
 
 

@@ -70,11 +70,12 @@ def carry_on(
     """Carry the plan over to the workers seen, with those that are reserved, or with the staffing of a scaled fleet."""
 
     def plan_for(rest: Observation, live: Collection[WorkerView] = ()) -> PlanProposal:
-        return with_admission_by(carry_over(plan, rest.workers, catalog, reason, live), rest, catalog, rules)
+        return carry_over(plan, rest.workers, catalog, reason, live)
 
+    admit = partial(with_admission_by, catalog=catalog, rules=rules)
     if staffing is None:
-        return with_reserved(partial(plan_for, live=seen.workers), seen, catalog)
-    return with_staffing(plan_for(staffing.seen), staffing)
+        return with_reserved(partial(plan_for, live=seen.workers), seen, catalog, admit)
+    return with_staffing(admit(plan_for(staffing.seen), staffing.seen), staffing)
 
 
 def missing_workers(plan: Plan, workers: Iterable[WorkerView]) -> list[str]:

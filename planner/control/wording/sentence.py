@@ -58,7 +58,8 @@ def _describe_service(plan: Plan) -> str:
         return "no worker is live, so requests wait"
     if len(counts) == 1 and {level for route in plan.routes for level in route.levels} == counts.keys():
         return f"{describe_workers(counts)} {'serves' if counts.total() == 1 else 'serve'} all requests"
-    return f"{describe_workers(counts)}: {_describe_routes(plan.routes)}"
+    is_served = any(variant_of(level) in counts for route in plan.routes for level in route.levels)
+    return f"{describe_workers(counts)}: {_describe_routes(plan.routes)}" if is_served else describe_workers(counts)
 
 
 def _describe_routes(routes: Sequence[Route]) -> str:

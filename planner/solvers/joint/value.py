@@ -7,6 +7,7 @@ nodes, the only margin for safety. Workers do not count until they serve, so a c
 Jobs that wait at the end must be served later, which costs.
 """
 
+import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -170,6 +171,7 @@ class Model:
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self._slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
         self._barred = barred
+        self.held = {worker.worker_id: worker.home for worker in seen.workers if worker.is_reserved}
         self._before = pool.answers.quality(catalog) if pool else None
         self._hardness, self._bounds = hardness_of(catalog, seen), bounds_of(catalog)
         self._bands = band_shares(catalog, seen)
@@ -243,10 +245,12 @@ class Model:
         deferred: Mapping[str, np.ndarray],
         utilization: float,
     ) -> bool:
-        """Whether it returns a worker too soon, or escalates all images of a level while a level is overfull.
+        """Whether it moves a reserved worker, returns one too soon, or escalates all of a level while one is overfull.
 
         Of an overfull level time chooses which drafts are kept, where a lower threshold would choose the best.
         """
+        if any(plan.allocation.get(worker_id) != level for worker_id, level in self.held.items()):
+            return True
         if self._barred and returns_worker(plan, self.seen, self._barred):
             return True
         return utilization > 1 and any(
@@ -317,7 +321,8 @@ class Model:
             share = flow.first / (flow.first + flow.again) if flow.again > 0 else 1.0  # the others have drafts
             waited_s, end_s = min(work_s / max(1, workers.before), limit_s), workers.end_s(work_s)
             if not workers.before:  # they have gathered since its workers left; the first waits on until others come
-                waited_s = min(jobs / self.outlook.mean_rps, limit_s) + workers.comes_s
+                jobs, age_s = self._fresh(jobs)
+                waited_s = min(age_s, limit_s) + workers.comes_s
             behind = jobs * _above(limit_s, waited_s, end_s)
             if workers.now:
                 come, leave = max(0, workers.then - workers.now), max(0, workers.before - workers.now)
@@ -337,6 +342,18 @@ class Model:
                 owed += work_s / AFTER_S[-1]
         requests = max(1.0, self.outlook.mean_rps * self.prices.hold_s)
         return late / requests, owed, given_up / requests
+
+    def _fresh(self, jobs: float) -> tuple[float, float]:
+        """Return how many of the newest jobs came within the SLO, and the age of the oldest of them in s.
+
+        The others, such as requests that waited while a deployment was down, are late under any plan.
+        """
+        if not self.seen.counts:
+            return jobs, jobs / self.outlook.mean_rps
+        seconds = math.ceil(min(self._slo_s, len(self.seen.counts)))
+        came = list(itertools.accumulate(self.seen.counts[: -1 - seconds : -1]))
+        fresh = min(jobs, came[-1])
+        return fresh, next((at for at, count in enumerate(came) if count >= fresh), 0) + 0.5
 
     def _worse(self, name: str, other: str) -> float:
         """By how much another level's images are worse than a level's, on the catalog's scale."""
@@ -489,7 +506,7 @@ class Model:
         """Return the outcome of a variant's flow; `waits_s`: how long its drafts have waited before."""
         if not workers.then:
             none = tuple(flow.first + more for more in flow.over or self._nothing)
-            return Stage(1.0, none, 1.0, 0.0, 0.0, math.inf if flow.first + flow.again > 0 else 0.0, 0.0)
+            return Stage(1.0, none, 1.0, 0.0, 0.0, math.inf if flow.first > 0 else 0.0, 0.0)  # drafts stay
         queue = self._queue(name, flow, plan, waits_s)
         waiting_s, hold_s = queue.image_s * self._waiting.get(name, 0.0), self.prices.hold_s
         comes_s = min(workers.comes_s, hold_s) if workers.now < workers.then else 0.0

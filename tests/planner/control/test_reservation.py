@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from planner.catalog.model import Catalog
+from planner.control.plans import publish
 from planner.control.proposal import PlanProposal
 from planner.control.propose import Rules, propose
 from planner.control.reservation import TURN_MS, left_waiting, reserve, with_reserved
 from planner.observation.needs import Need
-from planner.observation.observation import Observation
+from planner.observation.observation import ANY_LEVEL, Observation
 from planner.policies import named
 from schemas.messages import Route
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker, composed_variant
@@ -53,7 +54,12 @@ def test_every_policy_leaves_workers_to_what_requests_name(policy: str) -> None:
 def test_a_fleet_that_is_all_reserved_is_not_said_to_have_no_live_worker() -> None:
     proposal = propose(named("joint"), seen(1, a_need(), demand_rps=1.0), a_composing_catalog(), {}, {}, Rules())
     assert list(proposal.allocation.values()) == ["styles"]
-    assert proposal.reason.startswith("no worker is left for the levels; 1 worker for styles")
+    assert proposal.reason == (
+        "1 worker for styles, which 60 requests a minute need; other requests wait until it is free: start another "
+        "worker to serve both at once"
+    )
+    words = publish(proposal, None, "joint", NOW_MS).reason
+    assert words == f"1 worker of styles; {proposal.reason}", "no route to a level without a worker, nor its busy share"
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -67,7 +73,7 @@ def test_under_every_policy_a_named_level_has_a_worker_and_takes_none_that_the_p
     is_served_anyway = set(variants) <= set(own.allocation.values())
     assert len(proposal.reserved) == (not is_served_anyway)
     if is_served_anyway:
-        assert replace(proposal, reason=own.reason) == own  # a reason says whether the solver had time
+        assert proposal.allocation == own.allocation
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -99,7 +105,7 @@ def test_a_level_that_the_policy_drops_for_a_reserved_worker_is_reserved_instead
         class_cuts={},
     )  # fmt: skip
     waiting = seen(3, a_need(HEAVY, 0.1, ago_ms=300), a_need(("middle",), 0.1, ago_ms=400), demand_rps=40.0)
-    proposal = with_reserved(by_number, waiting, catalog)
+    proposal = with_reserved(by_number, waiting, catalog, lambda proposal, _: proposal)
     assert sorted(proposal.allocation.values()) == ["heavy", "light", "middle"]
     assert list(proposal.reserved.values()) == ["heavy"]
     assert proposal.reason == "by number; 1 worker for heavy, which 6 requests a minute need"
@@ -184,3 +190,26 @@ def test_what_waits_for_it_has_a_worker_though_nothing_came_of_late(workers: int
 
 def test_what_waits_leaves_the_only_worker_to_levels_that_are_asked_for() -> None:
     assert reserved(seen(1, a_need(rps=0.0))) == {}
+
+
+def test_the_only_worker_is_lent_to_a_level_that_serves_all_requests_and_plans_say_what_is_expected() -> None:
+    waiting = seen(1, a_need(LIGHT, 0.1, run_s=0.02), demand_rps=4.1, w0="heavy")
+    proposal = propose(named("joint"), waiting, a_composing_catalog(), {}, {}, Rules())
+    assert (proposal.allocation, proposal.reserved) == ({"w-0": "light"}, {"w-0": "light"})
+    assert [route.levels for route in proposal.routes] == [{"light": 1.0}]
+    assert proposal.expected is not None
+    assert 0 < proposal.expected.utilization < 1
+    assert reserved(replace(waiting, demand_rps=400.0)) == {}, "light has no time for so many"
+
+
+@pytest.mark.parametrize(
+    ("others", "load_s", "unserved", "is_lent"),
+    [(1 / 30, 0.1, 0.0, True), (1 / 30, 0.1, 1.0, False), (3.0, 0.1, 0.0, False), (1 / 30, 60.0, 0.0, False)],
+    ids=["idle", "others wait", "busy", "away for long"],
+)
+def test_the_only_worker_is_lent_to_what_no_level_serves_while_hardly_any_other_request_comes(
+    others: float, load_s: float, unserved: float, is_lent: bool
+) -> None:
+    catalog = a_catalog(on_request={"styles": replace(composed_variant(), load_ms=1000 * load_s)})
+    waiting = replace(seen(1, a_need(rps=1 / 30), demand_rps=1 / 30 + others), unserved={ANY_LEVEL: unserved})
+    assert bool(reserve(waiting, catalog, ()).allocation) == is_lent

@@ -454,3 +454,27 @@ def _on_heavy() -> tuple[PlanProposal, Observation, value.Catalog]:
     catalog = measured("diffserve-sdturbo")
     sight = seen(5.0, 5.0, {f"w{i:02}": "sd15" for i in range(16)})
     return POLICIES["clipper-heavy"](sight, catalog, {}, {}), sight, catalog
+
+
+def test_requests_that_waited_beyond_the_slo_are_late_under_any_plan_and_decide_none() -> None:
+    """A deployment was down: 40 s ago three requests came, and its only worker loads."""
+    catalog, worker = measured("tiny"), WorkerView("w", "heavy", "loading", 0, 0.0)
+    sight = dataclasses.replace(seen(0.0, 2.0, {}), workers=(worker,), unserved={"heavy": 3.0})
+    long_ago, now = (
+        Model(catalog, dataclasses.replace(sight, counts=counts), Outlook(1 / 60), Prices(0.5), 2.0).evaluate(
+            _routed({"heavy": 1.0}, {"w": "heavy"})
+        )
+        for counts in ((3,) + (0,) * 40, (0,) * 39 + (3, 0))
+    )
+    assert long_ago.late < 0.01
+    assert now.late < 1, "two of three are in time"
+
+
+def test_drafts_stay_where_no_worker_can_generate_them_again_and_no_request_is_late_for_it() -> None:
+    plan = dataclasses.replace(
+        _routed({"light": 1.0}, {"w": "light"}),
+        cascades=(Cascade(level="light", next_level="heavy", discriminator="look", threshold=0.5),),
+    )
+    value = Model(measured("tiny"), seen(1.0, 2.0, {"w": "light"}), Outlook(1.0), Prices(0.5), 2.0).evaluate(plan)
+    assert value.utilization < 0.1
+    assert value.late < 0.01
