@@ -34,7 +34,6 @@ class PromptJudge(Protocol):
     @property
     def name(self) -> str:
         """With its version."""
-        ...
 
     def classify(self, prompt: str) -> Judgement: ...
 

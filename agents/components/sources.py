@@ -29,25 +29,21 @@ class Source(Protocol):
 
     def on_volume(self) -> frozenset[str]:
         """Return the ids of the components that lie on the volume, whole."""
-        ...
 
     def fetch(self, id_: str) -> None:
         """Bring a component from its remote to the volume, unless it is there.
 
         Raises VolumeFull; ComponentFailed for anything else that keeps it away.
         """
-        ...
 
     def read(self, id_: str) -> HostWeights | None:
         """Read a component from the volume into memory; its caller's to release. None: only a library can read it.
 
         Raises ComponentFailed: it is damaged, or cannot be read.
         """
-        ...
 
     def drop(self, id_: str) -> bool:
         """Remove a component from the volume; False: another process uses it, and it stays."""
-        ...
 
 
 class InPlace:

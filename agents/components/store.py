@@ -40,17 +40,14 @@ class Device(Protocol):
 
     def resident_ids(self) -> frozenset[str]:
         """Return the ids of what is resident; any thread may ask."""
-        ...
 
     def put(self, id_: str, host: HostWeights | None) -> None:
         """Make a component resident, from host memory, or by a library where that is None. Nothing points into `host`
         after. Raises ComponentFailed.
         """
-        ...
 
     def drop(self, id_: str) -> None:
         """Let go of a component; no call uses it."""
-        ...
 
 
 class Span(NamedTuple):

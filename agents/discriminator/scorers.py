@@ -22,7 +22,6 @@ class Scorer(Protocol):
 
         Raises JudgeAway, JudgeFailed, as `agents.judges`.
         """
-        ...
 
 
 class ProfileScorer:

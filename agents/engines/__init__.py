@@ -112,7 +112,6 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release models and memory; no call follows."""
-        ...
 
     def generate(
         self, tasks: Sequence[GenerationTask], how: ResolvedOptions, should_stop: ShouldStop
@@ -131,7 +130,6 @@ class Engine(Protocol):
             Exception: the call has failed; its jobs are tried again, each alone. `agents/worker/faults.py` reads of
                 which errors the device is to blame, or too little memory.
         """
-        ...
 
 
 @runtime_checkable
@@ -141,7 +139,6 @@ class GivesLatents(Protocol):
     @property
     def latent_space(self) -> LatentSpace | None:
         """The latents that it gives, and can begin with; None where what is loaded does neither."""
-        ...
 
 
 @runtime_checkable
@@ -151,7 +148,6 @@ class HasComponents(Protocol):
     @property
     def store(self) -> ComponentStore | None:
         """Where they lie; None for a variant without any."""
-        ...
 
 
 class MadeWith(NamedTuple):
@@ -171,7 +167,6 @@ class SaysMadeWith(Protocol):
 
     def made_with(self, how: ResolvedOptions) -> MadeWith:
         """Return what a call with these options was made with, without waiting."""
-        ...
 
 
 @runtime_checkable
@@ -183,7 +178,6 @@ class EncodesAhead(Protocol):
 
     def encode(self, tasks: Sequence[GenerationTask], how: ResolvedOptions) -> EncodedPrompts | None:
         """Encode the prompts of a call before it is made; None where this pipeline cannot, and nothing is lost."""
-        ...
 
 
 @runtime_checkable
@@ -195,7 +189,6 @@ class CountsTokens(Protocol):
 
         The worker writes it into `overridden`, and rejects strict requests for it.
         """
-        ...
 
 
 @runtime_checkable
@@ -205,7 +198,6 @@ class ShowsPreviews(Protocol):
     @property
     def shows_previews(self) -> bool:
         """Whether what is loaded can."""
-        ...
 
 
 @runtime_checkable
@@ -215,7 +207,6 @@ class AllowsCalls(Protocol):
     @property
     def calls_at_once(self) -> int:
         """Number of calls of `generate` that it allows at once; >= 1."""
-        ...
 
 
 @runtime_checkable
@@ -224,7 +215,6 @@ class ReportsHealth(Protocol):
 
     def health(self) -> str:
         """Return what is known of it, without waiting; "": nothing. Any thread may ask."""
-        ...
 
 
 @runtime_checkable
@@ -234,7 +224,6 @@ class CompilesCode(Protocol):
     @property
     def is_compiled(self) -> bool:
         """Whether it does."""
-        ...
 
 
 @runtime_checkable
@@ -243,7 +232,6 @@ class ReportsMemory(Protocol):
 
     def peak_device_bytes(self) -> int:
         """Return the peak that it has held since it was loaded; 0: it is not on a device of its own."""
-        ...
 
 
 @runtime_checkable
@@ -252,7 +240,6 @@ class FreesMemory(Protocol):
 
     def free(self) -> None:
         """Give back what no tensor needs."""
-        ...
 
 
 class OpenedEngine:

@@ -50,7 +50,6 @@ class LoadBase(Protocol):
 
     def __call__(self, source: str, parts: Mapping[str, Any]) -> Any:
         """Return the pipeline of a folder or hub id on its device; `parts`: networks that are there already."""
-        ...
 
 
 class _Base:

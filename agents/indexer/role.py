@@ -36,7 +36,6 @@ class Plans(Protocol):
     @property
     def plan(self) -> Plan | None:
         """The plan in force."""
-        ...
 
 
 class Indexer:

@@ -30,37 +30,29 @@ class Results(Protocol):
     @property
     def owned(self) -> frozenset[int]:
         """The partitions of `results` that this reader owns."""
-        ...
 
     @property
     def partitions(self) -> int:
         """Number of partitions of `results`, with those of other readers. Raises PochadeError if unknown."""
-        ...
 
     @property
     def waits_for(self) -> str:
         """The missing schema for which records wait; "" if none is missing. Any thread may ask."""
-        ...
 
     def take(self, most: int, timeout_s: float) -> list[Incoming]:
         """Up to `most` records, in each partition's order."""
-        ...
 
     def commit(self, batch: Sequence[Incoming]) -> None:
         """Commit past these records."""
-        ...
 
     def rewind(self, batch: Sequence[Incoming]) -> None:
         """Read these records again next, if this reader still owns their partitions."""
-        ...
 
     def since(self, moment_ms: int, partitions: frozenset[int]) -> list[Incoming]:
         """Return the records of these partitions from a time (epoch ms) until now."""
-        ...
 
     def close(self) -> None:
         """Leave the group."""
-        ...
 
 
 class ResultSource:

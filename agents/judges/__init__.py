@@ -39,7 +39,6 @@ class ImageJudge(Protocol):
             JudgeAway: it is elsewhere, and does not answer now.
             JudgeFailed: it answered with something that is no scores.
         """
-        ...
 
 
 def open_image_judge(judge: Judge) -> ImageJudge:

@@ -21,7 +21,6 @@ class ImageCheck(Protocol):
 
     def logits(self, images: Sequence[np.ndarray], prompts: Sequence[str]) -> torch.Tensor:
         """[n], higher where an image is better; images are uint8 [h, w, 3] of any size, n >= 1."""
-        ...
 
 
 KINDS: Final[Mapping[str, Callable[[Saved], ImageCheck]]] = {

@@ -39,25 +39,20 @@ class Plans(PlansOfTopic, Protocol):
     @property
     def is_disputed(self) -> bool:
         """Whether several plans of that version lie on the topic."""
-        ...
 
     @property
     def answered_at(self) -> int:
         """Offset of the newest order that a plan answers."""
-        ...
 
     @property
     def place(self) -> Place:
         """The position up to which the topic is read, which is stamped on a plan for readers that start with it."""
-        ...
 
     def obey(self, plan: Plan) -> None:
         """Take over a plan, if it is newer and fits the catalog."""
-        ...
 
     def catch_up(self, barrier: Barrier) -> None:
         """Take over what lies on the topic before this."""
-        ...
 
 
 class LeadersPlans:

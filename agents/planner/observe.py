@@ -36,7 +36,6 @@ class Fleet(Protocol):
     @property
     def heartbeats(self) -> dict[str, ReceivedHeartbeat]:
         """worker -> its last heartbeat."""
-        ...
 
 
 class Sources:

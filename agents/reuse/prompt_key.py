@@ -24,16 +24,13 @@ class PromptKey(Protocol):
     @property
     def digest(self) -> str:
         """Digest of everything that decides the vectors."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Number of values of each vector."""
-        ...
 
     def embed(self, prompts: Sequence[str]) -> np.ndarray:
         """Return float32 [n, dimension], of unit length but for prompts that say nothing; any text has a vector."""
-        ...
 
 
 class ScorerKey:

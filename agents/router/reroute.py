@@ -121,15 +121,12 @@ class Source(Protocol):
 
     def take(self, most: int, timeout_s: float) -> Sequence[Taken]:
         """Take up to `most` jobs of the partitions that this member owns."""
-        ...
 
     def commit(self, batch: Sequence[Taken]) -> None:
         """Commit past these jobs."""
-        ...
 
     def close(self) -> None:
         """Leave the consumer group."""
-        ...
 
 
 class Rerouter:

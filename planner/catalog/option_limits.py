@@ -71,22 +71,18 @@ class OptionValues(Protocol):
     @property
     def request_id(self) -> str:
         """Id of the request, for the message."""
-        ...
 
     @property
     def quality(self) -> str:
         """The requested quality, one of QUALITIES."""
-        ...
 
     @property
     def tier(self) -> str:
         """The request's tier, one of TIERS."""
-        ...
 
     @property
     def options(self) -> GenerateOptions:
         """The requested options of the images."""
-        ...
 
 
 def check_options(request: OptionValues, max_images: int) -> None:

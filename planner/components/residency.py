@@ -19,11 +19,9 @@ class ComponentTiers(Protocol):
 
     def tier_of(self, id_: str) -> Tier:
         """Return the nearest tier that holds a component; remote where none does."""
-        ...
 
     def admits(self, id_: str, tier: Tier, now_ms: float) -> bool:
         """Return whether a component that is loaded ahead would be let into a tier."""
-        ...
 
 
 class Load(NamedTuple):

@@ -68,21 +68,17 @@ class PlansOfTopic(Protocol):
     @property
     def plan(self) -> Plan | None:
         """The plan in force."""
-        ...
 
     @property
     def pin(self) -> Pin | None:
         """The operator's order."""
-        ...
 
     @property
     def newest(self) -> int:
         """The highest version there is, obeyed or not."""
-        ...
 
     def find(self, version: int) -> Plan | None:
         """Return an earlier plan by its version."""
-        ...
 
 
 class PlansInForce(PlansOfTopic, Protocol):
@@ -91,7 +87,6 @@ class PlansInForce(PlansOfTopic, Protocol):
     @property
     def is_ordered(self) -> bool:
         """Whether an operator's order came after the plan in force, which therefore does not answer it."""
-        ...
 
 
 class PlanRequest(NamedTuple):

@@ -26,11 +26,9 @@ class ArrivalLog(Protocol):
 
     def times_ms(self, now_ms: int) -> Sequence[int] | np.ndarray:
         """Return the arrival times (epoch ms), all within COUNTS_S before now; older and later ones may be included."""
-        ...
 
     def last(self) -> Prompts:
         """Return the most recent prompts."""
-        ...
 
 
 class Arrival(NamedTuple):

@@ -15,7 +15,6 @@ class Configured(Protocol):
     @property
     def bootstrap_servers(self) -> str:
         """Its address; "": none, a broker of the deployment's own runs under its home."""
-        ...
 
 
 class Located(Protocol):
@@ -24,12 +23,10 @@ class Located(Protocol):
     @property
     def home(self) -> pathlib.Path:
         """Folder of the deployment."""
-        ...
 
     @property
     def kafka(self) -> Configured:
         """The cluster, where one is configured."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

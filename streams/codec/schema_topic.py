@@ -42,11 +42,9 @@ class SchemaById(Protocol):
 
     def schema(self, schema_id: int) -> dict[str, Any]:
         """The Avro schema with this id. Raises PochadeError where there is none."""
-        ...
 
     def close(self) -> None:
         """Release the connection."""
-        ...
 
 
 def announcements(kinds: Iterable[type[Message]] = ()) -> list[Outgoing]:

@@ -63,7 +63,6 @@ class StreamLogic(Protocol):
 
     def on_undelivered(self, record: Outgoing) -> None:
         """Give up a record that its topic refuses for its size; `on_error` is called next."""
-        ...
 
     def on_error(self, record: Incoming, error: Exception) -> Sequence[Outgoing]: ...
 
@@ -76,7 +75,6 @@ class LooksAhead(Protocol):
 
     def look_ahead(self, records: Sequence[Incoming]) -> None:
         """Begin with records that come next, the present one first; what was begun of others is not wanted any more."""
-        ...
 
 
 class AgentHost:

@@ -17,17 +17,14 @@ class KafkaSettings(Protocol):
     @property
     def prefix(self) -> str:
         """Prefix of topics, PREFIX.NAME, and of groups, PREFIX.ROLE."""
-        ...
 
     @property
     def properties(self) -> Mapping[str, str]:
         """librdkafka's own properties."""
-        ...
 
     @property
     def session_timeout_ms(self) -> int:
         """Silence until a member's partitions move on."""
-        ...
 
 
 class ClusterSettings(Protocol):
@@ -36,11 +33,9 @@ class ClusterSettings(Protocol):
     @property
     def kafka(self) -> KafkaSettings:
         """The names, properties and timeouts."""
-        ...
 
     def broker_address(self) -> str:
         """Address to connect to. Raises PochadeError: no broker is configured and none runs."""
-        ...
 
 
 def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:

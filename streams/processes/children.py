@@ -28,19 +28,15 @@ class Child(Protocol):
 
     def poll(self) -> int | None:
         """Return the exit status, or None while the process runs."""
-        ...
 
     def wait(self, timeout: float | None = None) -> int:
         """Block until the process has ended. Raises subprocess.TimeoutExpired."""
-        ...
 
     def terminate(self) -> None:
         """Send SIGTERM."""
-        ...
 
     def kill(self) -> None:
         """Send SIGKILL."""
-        ...
 
 
 Spawn = Callable[[Sequence[str], pathlib.Path], Child]

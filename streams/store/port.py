@@ -39,19 +39,15 @@ class ImageStore(Protocol):
 
         Repeating it changes nothing, but for an object that is damaged: that is written again.
         """
-        ...
 
     def get(self, uri: str) -> bytes:
         """Return the bytes of a URI, exactly as they were put. Raises Unreadable if they are gone or damaged."""
-        ...
 
     def list(self, older_than_ms: int) -> Iterator[Stored]:
         """Yield what was written before this moment (epoch ms), in no order; half-written leftovers of a crash too."""
-        ...
 
     def delete(self, uri: str) -> None:
         """Remove an object for good; one that has gone already is fine."""
-        ...
 
 
 def key_of(name: str, data: bytes, extension: str) -> str:

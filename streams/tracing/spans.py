@@ -35,19 +35,15 @@ class Span(Protocol):
 
     def set(self, attributes: Mapping[str, Any]) -> None:
         """Add attributes."""
-        ...
 
     def fail(self, kind: str) -> None:
         """Mark it as failed."""
-        ...
 
     def link(self, other: "Span") -> None:
         """Link it to another span of its batch."""
-        ...
 
     def end(self, at_ns: int | None = None) -> None:
         """Close it, now or as of a moment; it is sent by and by."""
-        ...
 
 
 class Recorder(Protocol):
@@ -57,7 +53,6 @@ class Recorder(Protocol):
 
     def samples(self, traceparent: bytes) -> bool:
         """Whether a trace is recorded."""
-        ...
 
     def begin(
         self, role: str, name: str, cause: bytes, attributes: Mapping[str, Any], *, kind: str, at_ns: int | None = None
@@ -66,7 +61,6 @@ class Recorder(Protocol):
 
         `kind`: consumer | server | internal.
         """
-        ...
 
 
 recorder: Recorder | None = None  # of this process; None: tracing is off

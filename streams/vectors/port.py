@@ -160,34 +160,27 @@ class VectorStore(Protocol):
 
     def ensure(self, dimension: int, timeout_s: float) -> None:
         """Create the collection for vectors of this dimension, and make it searchable. Repeating it changes nothing."""
-        ...
 
     def upsert(self, rows: Sequence[VectorRow], timeout_s: float) -> None:
         """Write rows; one with an id that is there replaces it. They are found soon, not at once.
 
         After an error some of them may have been written, and all may be written again.
         """
-        ...
 
     def nearest(self, vector: Sequence[float], wanted: Wanted, limit: int, timeout_s: float) -> Nearest:
         """Find the rows nearest to a vector among those that are wanted, at most `limit` and MAX_MATCHES."""
-        ...
 
     def latents(self, ids: Sequence[str], timeout_s: float) -> dict[str, Latent]:
         """Return what the rows with these ids name, by id, as far as they are there and whole; expired ones too."""
-        ...
 
     def delete(self, selection: Selection, timeout_s: float) -> None:
         """Remove the selected rows. They stay away soon, not at once."""
-        ...
 
     def probe(self, timeout_s: float) -> Probed:
         """Search once, as a job would; what is asked for the first time may take longer than a job's search."""
-        ...
 
     def close(self) -> None:
         """Give back connections and files; further calls raise VectorsUnavailable or open them again."""
-        ...
 
 
 def row_id(tenant: str, content: str) -> str:

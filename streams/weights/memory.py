@@ -25,15 +25,12 @@ class Memory(Protocol):
     @property
     def is_pinned(self) -> bool:
         """Whether a device copies from it without a copy in between."""
-        ...
 
     def allocate(self, size: int) -> mmap.mmap:
         """Return zeroed memory of this many bytes, a whole number of pages. Raises CannotPin, MemoryError."""
-        ...
 
     def free(self, memory: mmap.mmap) -> None:
         """Give memory back that `allocate` returned. Raises BufferError while something points into it."""
-        ...
 
 
 class HostMemory:

@@ -30,11 +30,9 @@ class RecordProducer(Protocol):
 
     def send(self, record: Outgoing) -> Future[Delivered]:
         """Queue one record; thread-safe. The future raises DeliveryFailed."""
-        ...
 
     def close(self) -> None:
         """Wait for what is queued and release the client."""
-        ...
 
 
 def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:

@@ -45,7 +45,6 @@ class Lease(Protocol):
         Raises:
             PochadeError: the broker refuses.
         """
-        ...
 
     def write(self, records: Sequence[Outgoing], beat: int) -> None:
         """Write these and a beat (epoch ms; 0: resigns), all or nothing; on return readers of committed records see it.
@@ -53,15 +52,12 @@ class Lease(Protocol):
         Raises:
             LeaseLost: not the holder (any more); only `take` makes it one again.
         """
-        ...
 
     def last_beat(self) -> int:
         """The newest beat of any holder, seen soon after it was written; 0: none ever, or the last one resigned."""
-        ...
 
     def close(self) -> None:
         """Release the clients; a holder that has not resigned falls silent."""
-        ...
 
 
 class KafkaLease:

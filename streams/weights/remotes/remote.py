@@ -25,22 +25,18 @@ class Remote(Protocol):
     @property
     def url(self) -> str:
         """The place, for messages."""
-        ...
 
     def stat(self, path: str) -> RemoteFile:
         """Return size and version of a file."""
-        ...
 
     def read_into(self, path: str, version: str, offset: int, buffer: memoryview) -> int:
         """Fill a buffer from an offset on; return how many bytes came, fewer where the connection broke.
 
         Raises StoreUnavailable if none came, WeightsGone if the file has another version by now.
         """
-        ...
 
     def put(self, path: str, file: pathlib.Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
         """Copy a local file there, replacing one of this name; `on_bytes` gets, on any thread, the bytes sent since."""
-        ...
 
 
 def read_manifest(remote: Remote, digest: str = "") -> Manifest:
