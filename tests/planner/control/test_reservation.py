@@ -173,6 +173,12 @@ def test_a_turn_is_given_back_once_nothing_waits_and_at_once_where_something_els
         assert list(reserved(seen(4, ended, other, w1="heavy")).values()) == ["styles"]
 
 
+def test_a_turn_outlasts_a_moment_in_which_nothing_waits_though_the_policy_would_move_the_worker() -> None:
+    ended = a_need(HEAVY, 0.02, waiting=0, ago_ms=TURN_MS)
+    proposal = propose(named("clipper-light"), seen(4, ended, w1="heavy"), a_composing_catalog(), {}, {}, Rules())
+    assert proposal.reserved == {"w-1": "heavy"}
+
+
 def test_any_of_the_variants_that_honour_a_request_will_do() -> None:
     either = a_need(("light", "heavy"), 0.1)
     assert reserved(seen(2, either, demand_rps=0.1), served=("heavy",)) == {}

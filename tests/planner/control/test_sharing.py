@@ -13,6 +13,7 @@ from planner.observation.needs import Need
 from planner.observation.observation import Observation, Queue
 from planner.policies import named
 from schemas.messages import Expected, Route
+from streams.catalogs import measured
 from tests.builders import NOW_MS, a_catalog, a_variant, a_worker
 
 QUALITY = {"light": 0.5, "middle": 0.8, "heavy": 0.9}
@@ -86,6 +87,30 @@ def test_no_policy_plans_worse_or_later_answers_for_requests_that_name_nothing_a
         assert kept.expected is not None
         assert (kept.expected.quality or 0) >= (plain.expected.quality or 0) - 0.01
         assert kept.expected.utilization <= max(1.0, plain.expected.utilization + 0.05)
+
+
+def test_joint_plans_a_cascade_from_or_to_a_reserved_level_and_counts_what_is_named_there() -> None:
+    """Two workers of heavy carry 16 a second; one without the other would leave all to a poorer level."""
+    workers = (a_worker("w-0", "heavy"), a_worker("w-1", "heavy"))
+    seen = Observation(now_ms=NOW_MS, demand_rps=16.0, workers=workers, slo_ms=2000.0)
+    need = Need(("light",), 0.3, {"ann": 0.003}, 1, NOW_MS - 100, NOW_MS - 100)
+    proposal = propose(named("joint"), replace(seen, needs=(need,)), measured("tiny"), {}, {"improve": 1.0}, Rules())
+    assert sorted(proposal.allocation.values()) == ["heavy", "light"]
+    assert [(cascade.level, cascade.next_level) for cascade in proposal.cascades] == [("light", "heavy")]
+    assert proposal.expected is not None
+    assert proposal.expected.quality is not None
+    assert proposal.expected.quality > 0.88
+    busy = need._replace(work={"ann": 0.5}, variants=("heavy",), rps=3.5)
+    plain, counted = (
+        propose(
+            named("joint"), replace(seen, demand_rps=24.0, needs=needs), measured("tiny"), {}, {"improve": 1.0}, Rules()
+        )
+        for needs in ((), (busy,))
+    )
+    assert plain.expected is not None
+    assert counted.expected is not None
+    assert counted.expected.demand_rps == pytest.approx(20.5)
+    assert counted.expected.utilization > plain.expected.utilization * 20.5 / 24
 
 
 def test_the_seconds_of_a_scaled_observation_keep_their_sum_in_whole_requests() -> None:
