@@ -51,7 +51,7 @@ def test_seven_names_at_one_request_a_minute_take_one_worker_by_turns_beside_a_h
     busy = (arrivals(100, 100 * 60 * minutes), PLAIN)
     rare = [(1000.0 * np.arange(8 * n, 60 * minutes, 60), naming(name)) for n, name in enumerate(NAMES)]
     run = served(mixed(busy, *rare), policy=policy)
-    assert {name: run.tally.levels[name] for name in NAMES} == dict.fromkeys(NAMES, minutes)
+    assert min(run.tally.levels[name] for name in NAMES) > minutes, "a reserved worker serves others as well"
     taken = [sum(variant in NAMES for variant in plan.allocation.values()) for plan in run.plans]
     assert max(taken) == 1
     assert run.tally.ends == {Status.COMPLETED: len(busy[0]) + minutes * len(NAMES)}
