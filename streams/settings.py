@@ -428,6 +428,15 @@ class Tracing(Section):
         return self
 
 
+class TraceFormat(Section):
+    """How the requests of a log or an export are read: `pochade simulate LOG --preset NAME`."""
+
+    time_column: str = ""  # column or JSON key of the times; "": by our names
+    prompt_column: str = ""  # of the prompts
+    time_format: str = ""  # strptime's codes; "": ISO 8601, or a number since 1970
+    line_pattern: str = ""  # regular expression with the group (?P<time>...), for lines of a log
+
+
 class Settings(BaseSettings):
     """All settings of a process."""
 
@@ -459,6 +468,7 @@ class Settings(BaseSettings):
     console: Console = Console()
     logs: Logs = Logs()
     tracing: Tracing = Tracing()
+    traces: Table[TraceFormat] = {}  # how an operator's own logs are read as traces
     # features of installed packages that roles open, beside those that ship (`agents/features/README.md`)
     features: Names = ()
     shutdown_timeout_s: float = Field(30, gt=0)  # between SIGTERM and the end, for the work in hand

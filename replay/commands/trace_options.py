@@ -27,6 +27,7 @@ SPACING = click.Choice(["poisson", "even", "exponential"])
 ORDER = click.Choice(["index", "turn", "sample"])
 
 MAX_NAMED = 5
+OF_FILES = ("time_column", "prompt_column", "time_format", "line_pattern")  # how a file is written
 
 SHAPING = (
     click.option(
@@ -99,6 +100,11 @@ OPTIONS = (
         metavar="REGEX",
         help="Regular expression for the lines of a log, with the group (?P<time>...) and, where known, "
         "(?P<prompt>...). Access logs of web servers are recognised.",
+    ),
+    click.option(
+        "--preset",
+        metavar="NAME",
+        help="The last four as the settings have them in the table [traces.NAME]; those stated beside it go before.",
     ),
     click.option("--sort", "sorts", is_flag=True, help="Sort requests by time, where times are not ascending."),
     click.option(
@@ -289,15 +295,24 @@ def trace_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def called(*args: Any, **asked: Any) -> Any:
-        own = {field.name: asked.pop(field.name) for field in fields(TraceGiven)}
+        own, preset = {field.name: asked.pop(field.name) for field in fields(TraceGiven)}, asked.pop("preset")
         if own["path"] is not None and not own["is_topic"]:
             refuse_given(click.get_current_context(), ["since", "until"], "on a file; --from-topic takes a time span")
         elif own["is_topic"]:
-            of_files = ["time_column", "prompt_column", "time_format", "line_pattern"]
+            of_files = [*OF_FILES, "preset"]
             refuse_given(click.get_current_context(), of_files, "with --from-topic: they are for a file")
+        if preset is not None:
+            own |= _of_preset(click.get_current_context().obj(), preset, own)
         return command(*args, given=TraceGiven(**own), **asked)
 
     return with_options(OPTIONS)(called)
+
+
+def _of_preset(settings: "Settings", name: str, own: Mapping[str, Any]) -> dict[str, str]:
+    """Return how a file is read by a preset of the settings, but for what is stated. Raises Unknown."""
+    if name not in settings.traces:
+        raise Unknown("preset, a table [traces.NAME] of the settings,", name, settings.traces)
+    return {each: own[each] or getattr(settings.traces[name], each) for each in OF_FILES}
 
 
 def with_options(

@@ -11,7 +11,7 @@ from replay.traces.formats.counts import AS_THEY_STAND, Shaping, is_counts, read
 from replay.traces.formats.csv_rows import Table, table
 from replay.traces.formats.faults import Faults, quoted
 from replay.traces.formats.lines import open_lines
-from replay.traces.formats.logs import ACCESS, ACCESS_TIME, in_iso, matched, pattern_of
+from replay.traces.formats.logs import ACCESS, ACCESS_TIME, matched, pattern_of
 from replay.traces.formats.quick import quick_arrivals
 from replay.traces.formats.timed_json import is_epoch, is_json, read_json
 from replay.traces.trace import InvalidTrace, Trace, of_arrivals
@@ -113,14 +113,12 @@ def read(path: pathlib.Path, asked: Asked = AS_IT_IS) -> Trace:
 
 
 def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
-    if asked.time_format:
-        if TIME not in found.columns:
-            raise InvalidTrace(f"{faults.source} has no column of times for --time-format: name it by --time-column")
-        found = in_iso(found, asked.time_format, faults)
+    if asked.time_format and TIME not in found.columns:
+        raise InvalidTrace(f"{faults.source} has no column of times for --time-format: name it by --time-column")
     if is_arrivals(found.columns):
         asked.check_effect()
         builder = Builder(faults, asked.rules(is_epoch=TIME in found.columns))
-        read_arrivals(found, faults, builder, asked.max_requests)
+        read_arrivals(found, faults, builder, asked.max_requests, asked.time_format)
     elif is_counts(found.columns):
         limit = asked.limit if asked.speed == 1 else None
         trace = read_counts(found, faults, asked.shaping or AS_THEY_STAND, asked.scale, asked.seed, limit, name)

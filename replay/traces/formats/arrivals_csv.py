@@ -6,7 +6,7 @@ from typing import Final
 from replay.traces.formats.building import Builder
 from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults
-from replay.traces.formats.fields import Unfit, moment_ms, number, share, since_1970_ms, whole
+from replay.traces.formats.fields import Unfit, formatted_ms, moment_ms, number, share, since_1970_ms, whole
 from replay.traces.trace import InvalidTrace, Overrides, Row
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
@@ -48,8 +48,8 @@ def is_arrivals(columns: tuple[str, ...]) -> bool:
     return (COLUMN in columns) != (TIME in columns)
 
 
-def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | None) -> None:
-    """Read every row, or the first `most`. Raises InvalidTrace."""
+def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | None, time_format: str = "") -> None:
+    """Read every row, or the first `most`. `time_format`: as `Asked` has it. Raises InvalidTrace."""
     unknown = [name for name in table.columns if name not in COLUMNS]
     if unknown or len(set(table.columns)) < len(table.columns):
         message = Unknown("column", unknown[0], COLUMNS) if unknown else "a column is named twice"
@@ -59,14 +59,14 @@ def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | No
         if most is not None and len(builder) >= most:
             return
         try:
-            row = Row(_since_start_ms(fields[COLUMN])) if is_plain else _row(fields)
+            row = Row(_since_start_ms(fields[COLUMN])) if is_plain else _row(fields, time_format)
         except Unfit as fault:
             faults.found(where, fault.kind, str(fault))
         else:
             builder.add(row, where)
 
 
-def _row(fields: dict[str, str]) -> Row:
+def _row(fields: dict[str, str], time_format: str) -> Row:
     given = {name: text for name, text in fields.items() if text}
     options = GenerateOptions(
         n=whole(given["n"], "images", 1) if "n" in given else GenerateOptions().n,
@@ -75,13 +75,17 @@ def _row(fields: dict[str, str]) -> Row:
         adapters=tuple(given.get("adapters", "").split()),
     )
     return Row(
-        arrival_ms=since_1970_ms(fields[TIME]) if TIME in fields else _since_start_ms(fields[COLUMN]),
+        arrival_ms=_time_ms(fields[TIME], time_format) if TIME in fields else _since_start_ms(fields[COLUMN]),
         prompt=given.get("prompt"),
         prompt_index=whole(given["prompt_index"], "a prompt's place") if "prompt_index" in given else None,
         wish=Overrides(options=options, tier=given.get("tier", Overrides().tier)),
         slack_ms=number(given["slack_ms"], "milliseconds") if "slack_ms" in given else None,
         hardness=share(given["hardness"], "hardness") if "hardness" in given else None,
     )
+
+
+def _time_ms(text: str, time_format: str) -> float:
+    return formatted_ms(text, time_format) if time_format else since_1970_ms(text)
 
 
 def _since_start_ms(text: str) -> float:

@@ -62,12 +62,23 @@ def since_1970_ms(value: Any) -> float:
     raise Unfit("not a time", f"{message}; times since the start belong in arrival_ms, in milliseconds")
 
 
+def formatted_ms(value: str, time_format: str) -> float:
+    """Epoch ms of a time that is written in this format of `strptime`, UTC where it names no zone."""
+    try:
+        return _epoch_ms(datetime.datetime.strptime(value, time_format))
+    except (ValueError, OverflowError) as error:
+        fault = f"{error}: correct --time-format (%f reads fractions of a second)"
+        raise Unfit("not a time", fault) from None
+
+
+def _epoch_ms(found: datetime.datetime) -> float:
+    return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).timestamp() * 1000
+
+
 def moment_ms(value: Any) -> float:
     """Epoch ms of an ISO 8601 time, UTC where it names no zone."""
     try:
-        found = datetime.datetime.fromisoformat(value.strip())
-        zoned = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
-        return zoned.timestamp() * 1000
+        return _epoch_ms(datetime.datetime.fromisoformat(value.strip()))
     except (ValueError, OverflowError, AttributeError):
         message = (
             f"not a time such as 2026-11-22 03:20:00: {quoted(str(value))}; --time-format reads tables' other times"

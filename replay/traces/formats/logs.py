@@ -1,14 +1,12 @@
 """Lines of a log, such as a web server's: a regular expression says which part of a line is the time, or the prompt."""
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from typing import Final
 
 from replay.traces.formats.arrivals_csv import COLUMNS, TIME
 from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults, quoted
-from replay.traces.formats.fields import Unfit
 from replay.traces.formats.lines import Lines
 from schemas.errors import PochadeError, Unknown
 
@@ -41,24 +39,3 @@ def matched(lines: Lines, faults: Faults, pattern: re.Pattern[str]) -> Table:
                 faults.found(lines.number, "another line", f"the pattern of lines is not found: {quoted(line)}")
 
     return Table(tuple(pattern.groupindex), 1, rows())
-
-
-def in_iso(table: Table, time_format: str, faults: Faults) -> Table:
-    """Return a table whose times, which are written in this format of `strptime`, are ISO 8601; UTC without a zone."""
-
-    def rows() -> Iterator[tuple[int, dict[str, str]]]:
-        for line, fields in table.rows:
-            try:
-                yield line, {**fields, TIME: _iso(fields, time_format)}
-            except Unfit as fault:
-                faults.found(line, fault.kind, str(fault))
-
-    return Table(table.columns, table.line, rows())
-
-
-def _iso(fields: Mapping[str, str], time_format: str) -> str:
-    try:
-        found = datetime.strptime(fields[TIME], time_format)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
-    except ValueError as error:
-        raise Unfit("not a time", f"{error}: correct --time-format (%f reads fractions of a second)") from None

@@ -3,11 +3,14 @@
 import pathlib
 
 import pytest
+from click.testing import CliRunner
 
+from replay.commands.replay import inspect
 from replay.traces import read
 from replay.traces.reading import Asked
 from replay.traces.trace import InvalidTrace
 from schemas.errors import PochadeError
+from streams.settings import load
 
 COMMON = (
     '10.0.0.1 - ana [28/Nov/2026:10:00:00 +0100] "POST /v1/images/generations HTTP/1.1" 200 812\n'
@@ -47,6 +50,20 @@ def test_times_of_a_table_are_read_in_the_format_that_is_stated(tmp_path: pathli
     assert read(written(tmp_path, table), asked).arrival_ms.tolist() == [0, 60_000]
     with pytest.raises(InvalidTrace, match=r"it.log:2: .* correct --time-format"):
         read(written(tmp_path, table), Asked(time_column="begun", time_format="%Y"))
+
+
+def test_a_preset_of_the_settings_says_how_a_log_is_read_and_options_go_before_it(tmp_path: pathlib.Path) -> None:
+    preset = {"shop": {"line_pattern": PATTERN, "time_format": GERMAN}}
+
+    def asked(*words: str) -> str:
+        done = CliRunner().invoke(inspect, [*words], obj=lambda: load({"traces": preset}))
+        return done.output + str(done.exception or "")
+
+    log = str(written(tmp_path, OTHER))
+    assert "2 distinct, 3 words" in asked(log, "--preset", "shop")
+    assert "correct --time-format" in asked(log, "--preset", "shop", "--time-format", "%Y")
+    assert "did you mean 'shop'" in asked(log, "--preset", "shp")
+    assert "--preset" in asked("--from-topic", "--preset", "shop")
 
 
 @pytest.mark.parametrize(
