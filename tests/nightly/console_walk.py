@@ -286,7 +286,7 @@ def hostile(walk: Walk) -> Any:
 
 
 def letters(walk: Walk) -> Any:
-    """Redrive the only dead letter, from its page: what the dry run says, and what came of it."""
+    """Redrive the first dead letter that is offered, from its page: what the dry run says, and what came of it."""
     page = walk.page()
     walk.go(page, "/dead-letters")
     page.get_by_role("checkbox").first.check()

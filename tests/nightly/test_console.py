@@ -24,10 +24,11 @@ import pytest
 from schemas.ids import new_request_id
 from schemas.messages import GenerateRequest
 from schemas.record import Outgoing
-from schemas.topics import PROMPTS
+from schemas.topics import DLQ, PROMPTS
 from streams.broker import embedded
 from streams.clock import now_ms
 from streams.codec.avro import encode
+from streams.codec.headers import ERROR
 from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
 from streams.settings import load
@@ -227,15 +228,18 @@ def test_hostile_prompts_look_right_and_run_nothing(pipeline: Pipeline, address:
 
 
 def test_a_dead_letter_is_redriven_from_its_page(pipeline: Pipeline, address: str, out: pathlib.Path) -> None:
-    before = len(pipeline.dead_letters)
-    pipeline.write(b'{"promt": "<script>window.hacked = true</script>"}', b"poison")
-    pipeline.until(lambda: len(pipeline.dead_letters) > before, "what is no request lies on the dlq")
+    """One of ours: clients' own errors, such as those of the test before, are not offered."""
+    script, before = "<script>window.hacked = true</script>", len(pipeline.dead_letters)
+    facts = {"class": "EngineFailed", "message": script, "role": "worker", "topic": PROMPTS, "request_id": "buried"}
+    headers = {f"{ERROR}{name}": fact.encode() for name, fact in facts.items()}
+    asked = json.dumps({"prompt": f"a red heart {script}", "request_id": "buried"}).encode()
+    send_all(pipeline.producer, [Outgoing(topic=DLQ, key=b"buried", value=asked, headers=headers)])
+    pipeline.until(lambda: len(pipeline.dead_letters) > before, "it lies on the dlq")
     found = walked(address, out, "letters")
-    request_id = pipeline.dead_letters[before].headers["pochade_error_request_id"].decode()
-    assert f"to prompts.v1 as {request_id}-redrive-1" in found["tried"]
+    assert "to prompts.v1 as buried" in found["tried"]
     assert "1 of 1 sent" in found["sent"]
     assert not found["ran"]
-    pipeline.until(lambda: len(pipeline.dead_letters) > before + 1, "it died again, as it must")
+    pipeline.until(lambda: pipeline.ended(["buried"]) == 1, "it was generated")
 
 
 def test_ten_thousand_requests_scroll(pipeline: Pipeline, address: str, out: pathlib.Path) -> None:
