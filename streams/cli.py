@@ -54,6 +54,7 @@ GROUPS = {
         "dlq": "List, show and redrive dead letters.",
         "audit": "Count requests that were lost or ended twice, and check every stored image.",
         "gc": "Delete old and orphaned images.",
+        "forget": "Delete what is one tenant's, and say until when the rest lies on topics.",
         "down": "Stop the embedded broker; its data stays.",
     },
     "Plan and replay": {

@@ -12,7 +12,7 @@ from streams.command_groups import CommandGroup
 from streams.commands import listing
 from streams.commands.options import LISTED, SHOWN, duration, since_option
 from streams.settings import Settings
-from streams.visible import counted, json_text, visible
+from streams.visible import json_text, visible
 
 WORKER_COLUMNS = ("worker", "breaker", "lookups", "unanswered", "p50_ms", "p95_ms", "hits", "misses")
 STAGE_COLUMNS = ("level", "reused", "step", "steps", "similarity", "why")
@@ -26,7 +26,7 @@ def reuse() -> None:
     Examples:
       pochade reuse status
       pochade reuse explain demo-0-0007
-      pochade reuse clear --tenant ann --images
+      pochade reuse clear --tenant ann
       pochade reuse rebuild
     """
 
@@ -95,48 +95,34 @@ def explain(obj: LazySettings, request_id: str, since: int, output: str) -> None
 
 @reuse.command()
 @click.option("--tenant", metavar="NAME", help="Only rows and latents of this tenant (default: of all tenants).")
-@click.option("--images", "with_images", is_flag=True, help="Also delete the images that the tenant's results name.")
 @click.option("--stale", is_flag=True, help="Only rows of autoencoders that no variant of the catalog has any more.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be deleted; delete nothing.")
 @LISTED
 @click.pass_obj
-def clear(
-    obj: LazySettings, tenant: str | None, with_images: bool, stale: bool, dry_run: bool, output: str
-) -> None:  # fmt: skip
+def clear(obj: LazySettings, tenant: str | None, stale: bool, dry_run: bool, output: str) -> None:
     """Delete the rows of the index and their latents, and print counts.
 
-    A store may show deleted rows for a moment; without its latent a row is useless at once. With --images, exit status
-    1 says that a result could not be read, and that the images which it may name are still there.
+    A store may show deleted rows for a moment; without its latent a row is useless at once. `pochade forget TENANT`
+    deletes a tenant's images, too.
 
     \b
     Examples:
       pochade reuse clear --dry-run
       pochade reuse clear --tenant ann
-      pochade reuse clear --tenant ann --images -o json
+      pochade reuse clear --tenant ann -o json
       pochade reuse clear --stale
     """
     from agents.indexer import operating
     from streams.store.open import open_store
 
-    if with_images and tenant is None:
-        raise click.UsageError(
-            "--images deletes the images of one tenant: give --tenant NAME (`pochade gc` deletes old ones)"
-        )
     if stale and tenant is not None:
         raise click.UsageError("--stale is for the rows of all tenants: leave out --tenant")
     settings = obj()
     if stale:
         listing.show(_cleared_stale(settings, dry_run=dry_run), ("autoencoder", "latents", "deleted"), output)
         return
-    found = operating.clear(settings, open_store(settings), tenant, with_images=with_images, dry_run=dry_run)
-    listing.show([found], ("tenant", "latents", "images", "unreadable", "deleted"), output)
-    if found["unreadable"]:
-        click.echo(
-            f"{counted(found['unreadable'], 'result')} cannot be read, and images that they may name are not deleted: "
-            "upgrade this command to the version of the roles, and repeat it",
-            err=True,
-        )
-        raise SystemExit(1)
+    found = operating.clear(settings, open_store(settings), tenant, dry_run=dry_run)
+    listing.show([found], ("tenant", "latents", "deleted"), output)
 
 
 @reuse.command()

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from agents.indexer.role import BATCH, writer_opener
 from agents.indexer.rows import candidate_of
@@ -14,11 +14,11 @@ from planner.reuse.neighbour import LATENT_NAME, tenant_mark
 from planner.reuse.terms import UNLIMITED, terms_of
 from schemas.avro import to_wire
 from schemas.errors import InvalidRecord, PochadeError
-from schemas.messages import Heartbeat, ImageRef, Plan, Result, ReusePlan
+from schemas.messages import Heartbeat, Plan, Result, ReusePlan
 from schemas.record import Incoming
 from schemas.topics import FLEET, RESULTS
 from streams.clock import now_ms
-from streams.codec.avro import decode, decode_result
+from streams.codec.avro import decode
 from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
 from streams.operator.reuse_index import delete_rows
@@ -30,13 +30,6 @@ from streams.vectors.open import collection_of, open_vectors
 from streams.vectors.port import Selection
 
 HEARTBEATS_MS: Final = 60_000  # how far back they are read
-
-
-class NamedImages(NamedTuple):
-    """The stored images that results of one tenant name."""
-
-    uris: tuple[str, ...] = ()
-    unreadable: int = 0  # results, of a newer release or damaged, that may name more of them
 
 
 def status(settings: Settings, plan: Plan | None) -> dict[str, Any]:
@@ -112,54 +105,24 @@ def _why(miss: str) -> str:
     return meaning(miss) if miss else "it began from a stored image of its tenant"
 
 
-def clear(
-    settings: Settings, store: ImageStore, tenant: str | None, *, with_images: bool, dry_run: bool
-) -> dict[str, Any]:
-    """Delete rows and latents, of one tenant or of all, and of one tenant the images that its results name.
-
-    Rows of former encoders are deleted too. `unreadable` counts the results that could not be read, whose images
-    remain; results themselves are not deleted.
+def clear(settings: Settings, store: ImageStore, tenant: str | None, *, dry_run: bool) -> dict[str, Any]:
+    """Delete rows and latents, of one tenant or of all; rows of former encoders, too.
 
     Raises PochadeError if a store does not answer; the call may be repeated.
     """
     mark = tenant_mark(tenant) if tenant is not None else ""
     latents = [each.uri for each in store.list(now_ms() + 1) if is_latent(each.uri, mark)]
-    named = images_of(settings, tenant) if with_images and tenant is not None else NamedImages()
     if not dry_run:
         delete_rows(settings, Selection(tenant=tenant))
-        for uri in (*latents, *named.uris):
+        for uri in latents:
             store.delete(uri)
-    return {
-        "tenant": tenant, "latents": len(latents), "images": len(named.uris), "unreadable": named.unreadable,
-        "deleted": not dry_run,
-    }  # fmt: skip
+    return {"tenant": tenant, "latents": len(latents), "deleted": not dry_run}
 
 
 def is_latent(uri: str, mark: str = "") -> bool:
     """Whether an object is a latent, of the tenant with this mark; "" for any tenant."""
     name = uri.rpartition("/")[2]
     return LATENT_NAME.match(name) is not None and name.endswith(f".{EXTENSION}") and name.startswith(mark)
-
-
-def images_of(settings: Settings, tenant: str) -> NamedImages:
-    """Return the images that results of a tenant name, drafts among them, as far as `results` goes back."""
-    uris = set[str]()
-    unreadable = 0
-
-    def add(record: Incoming) -> bool:
-        nonlocal unreadable
-        try:
-            result = decode_result(record.value)
-            if result.tenant == tenant:
-                uris.update(uri for uri in (result.image_uri, *result.image_uris) if uri)
-                refs: list[ImageRef | None] = [r for stage in steps_of(result) for r in (stage.image, *stage.more)]
-                uris.update(ref.uri for ref in refs if ref is not None)
-        except InvalidRecord:
-            unreadable += 1
-        return False
-
-    snapshot.past(settings, [RESULTS], keep=add)
-    return NamedImages(tuple(sorted(uris)), unreadable)
 
 
 def rebuild(settings: Settings, catalog: Catalog, store: ImageStore, plan: Plan) -> Mapping[str, int]:

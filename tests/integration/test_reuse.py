@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from agents.commands.forget import forget
 from agents.commands.reuse import reuse as reuse_command
 from agents.indexer.operating import is_latent
 from schemas.ids import new_request_id
@@ -226,8 +227,10 @@ def test_an_operator_sees_explains_clears_and_fills_the_index_again(pipeline: Re
     assert run(pipeline, "rebuild")[0]["rows"] == before
     assert orphans(pipeline) == set()
 
-    images = run(pipeline, "clear", "--tenant", "zoe", "--images")[0]["images"]
-    assert images >= 2
+    done = CliRunner().invoke(forget, ["zoe", "-o", "json"], obj=lambda: of_operator(pipeline), catch_exceptions=False)
+    gone = {row["what"]: row for row in json.loads(done.stdout)}
+    assert (done.exit_code, gone["images"]["count"] >= 2, gone["latents"]["count"] >= 1) == (0, True, True), done.output
+    assert gone["records on prompts.v1"]["until"] > "2026", "in UTC, to the second"
     assert rows(pipeline) < before
     assert not pipeline.first(prompt, "zoe").reused
     assert pipeline.ask("five green trees", "eve").reused, "others keep theirs"

@@ -5,7 +5,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from agents.commands.reuse import reuse
 from agents.indexer import operating
@@ -13,7 +13,7 @@ from planner.reuse.neighbour import latent_name
 from planner.serving.ending.ledger import result_of
 from planner.serving.ending.outcomes import completed
 from schemas.errors import PochadeError
-from schemas.messages import ImageRef, ReuseHealth, StageReuse
+from schemas.messages import ReuseHealth, StageReuse
 from schemas.record import Incoming
 from schemas.topics import FLEET, RESULTS
 from streams.clock import now_ms
@@ -23,9 +23,8 @@ from streams.store.open import open_store
 from streams.vectors.keys import WORDS_DIGEST
 from streams.vectors.open import open_vectors
 from streams.vectors.port import VectorStore, row_id
-from tests import next_release
 from tests.agents.indexer.test_indexer import Topic, Writing
-from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, a_reuse_plan, an_image
+from tests.builders import a_catalog, a_heartbeat, a_plan, a_reuse_plan, an_image
 from tests.streams.vectors.rows import CALL_S, DIMENSION, a_row
 
 
@@ -52,11 +51,6 @@ def test_each_command_has_help_and_examples(command: str) -> None:
     assert shown.exit_code == 0
     assert f"pochade reuse {command}" in shown.output
     assert "json" in shown.output
-
-
-def test_images_are_deleted_of_one_tenant_only() -> None:
-    refused = CliRunner().invoke(reuse, ["clear", "--images"], obj=lambda: load({}))
-    assert (refused.exit_code, "give --tenant NAME" in refused.output) == (2, True)
 
 
 def test_status_shows_the_plans_group_the_rows_and_the_workers(
@@ -90,28 +84,21 @@ def test_a_request_is_explained_by_its_own_result_alone() -> None:
     assert operating.explained(plain)["stages"][0]["why"] == "the plan asked for no reuse"
 
 
-def an_end(image: str, tenant: str) -> Incoming:
-    """A result of a tenant that names this image."""
-    job = a_job(a_classified(a_request(tenant=tenant)))
-    ref = ImageRef(uri=image, sha256="x", width=4, height=4, bytes=3)
-    result = result_of(completed(an_image(job, image=ref), None, None, reason="", by="t", policy="p", now_ms=1))
-    return Incoming(topic=RESULTS, partition=0, offset=0, timestamp_ms=1, key=b"r", value=encode(result))
-
-
-def test_clearing_takes_a_tenants_latents_and_its_images_and_nobody_elses(
+def test_clearing_takes_a_tenants_latents_and_nobody_elses(
     settings: Settings, topics: dict[str, list[Incoming]]
 ) -> None:
+    del topics
     store = open_store(settings)
     for tenant in ("ann", "bob"):
         store.put(latent_name(tenant, "j-1"), tenant.encode(), "safetensors")
-        topics[RESULTS].append(an_end(store.put("image", tenant.encode()), tenant))
+        store.put("image", tenant.encode())
     left = lambda: sorted(pathlib.Path(each.uri).suffix for each in store.list(2**60))  # noqa: E731
-    dry = operating.clear(settings, store, "ann", with_images=True, dry_run=True)
-    assert (dry["latents"], dry["images"], len(left())) == (1, 1, 4)
-    operating.clear(settings, store, "ann", with_images=True, dry_run=False)
-    assert left() == [".png", ".safetensors"]
-    operating.clear(settings, store, None, with_images=False, dry_run=False)
-    assert left() == [".png"]
+    dry = operating.clear(settings, store, "ann", dry_run=True)
+    assert (dry["latents"], len(left())) == (1, 4)
+    operating.clear(settings, store, "ann", dry_run=False)
+    assert left() == [".png", ".png", ".safetensors"]
+    operating.clear(settings, store, None, dry_run=False)
+    assert left() == [".png", ".png"]
 
 
 def a_collection(settings: Settings, key: str, *tenants: str) -> VectorStore:
@@ -137,36 +124,13 @@ def test_clearing_a_tenant_takes_its_rows_of_former_encoders_too_and_of_no_other
     )
     former, current = (a_collection(mine, key, "ann", "bob") for key in ("words-64-0", WORDS_DIGEST))
     others = a_collection(other, WORDS_DIGEST, "ann")
-    operating.clear(mine, open_store(mine), "ann", with_images=False, dry_run=True)
+    operating.clear(mine, open_store(mine), "ann", dry_run=True)
     assert [rows_of(each, "ann") for each in (former, current, others)] == [1, 1, 1]
-    operating.clear(mine, open_store(mine), "ann", with_images=False, dry_run=False)
+    operating.clear(mine, open_store(mine), "ann", dry_run=False)
     assert [rows_of(each, "ann") for each in (former, current, others)] == [0, 0, 1]
     assert [rows_of(each, "bob") for each in (former, current)] == [1, 1]
-    operating.clear(mine, open_store(mine), None, with_images=False, dry_run=False)
+    operating.clear(mine, open_store(mine), None, dry_run=False)
     assert [rows_of(each, "bob") for each in (former, current)] == [0, 0]
-
-
-def test_results_that_cannot_be_read_are_counted_when_a_tenants_images_are_deleted(
-    settings: Settings, topics: dict[str, list[Incoming]]
-) -> None:
-    store = open_store(settings)
-    readable, unreadable = (store.put("image", text) for text in (b"one", b"two"))
-    topics[RESULTS].append(an_end(readable, "ann"))
-    with next_release.written():
-        topics[RESULTS].append(an_end(unreadable, "ann"))
-    there = lambda: {each.uri for each in store.list(2**60)}  # noqa: E731
-
-    def cleared(*options: str) -> Result:
-        command = ["clear", "--tenant", "ann", "-o", "json", *options]
-        return CliRunner().invoke(reuse, command, obj=lambda: settings, catch_exceptions=False)
-
-    done = cleared("--images")
-    assert (done.exit_code, there()) == (1, {unreadable})
-    assert json.loads(done.stdout) == [
-        {"tenant": "ann", "latents": 0, "images": 1, "unreadable": 1, "deleted": True}
-    ]  # fmt: skip
-    assert "1 result cannot be read, and images that they may name are not deleted: upgrade this command" in done.stderr
-    assert cleared().exit_code == 0, "no image was asked for"
 
 
 def test_the_index_is_filled_again_from_results_whose_latents_are_there(
