@@ -67,7 +67,7 @@ def open_input(data: bytes, what: str, *, mode: str = "", size: tuple[int, int] 
         raise InvalidInput(f"{what} is no image of a known format ({known}): it begins {data[:12]!r}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise InvalidInput(f"{what} has too many pixels: {error}; shrink it") from None
-    except (OSError, SyntaxError, ValueError, MemoryError) as error:  # what PIL raises for broken bytes
+    except Exception as error:  # PIL raises what it likes for broken bytes: an IndexError for an empty profile
         raise InvalidInput(f"{what} does not decode: {error}") from None
 
 

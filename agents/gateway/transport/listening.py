@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import logging
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -13,6 +15,9 @@ from starlette.types import ASGIApp
 from agents.gateway.transport.protocol import timed
 from streams.settings import InvalidSettings
 
+log = logging.getLogger(__name__)
+
+RENEWAL_S: Final = 10.0  # between two looks at whether the certificate's files have changed
 KEEP_ALIVE_S: Final = 30  # that a connection may be idle between two requests
 ENDING_S: Final = 5  # for answers that are on their way when the server stops
 BACKLOG: Final = 256
@@ -65,6 +70,7 @@ class Listener:
         self.server: uvicorn.Server | None = None  # None: it has not served yet
         self.port: int = self._socket.getsockname()[1]
         self.url = ""  # that it serves at; "": it has not served yet
+        self._stamps = self._looked_at()
 
     def not_ready(self) -> str:
         """Why it does not serve yet; any thread may ask."""
@@ -78,10 +84,32 @@ class Listener:
         scheme = "https" if self._limits.tls_certificate else "http"
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
         server = self.server = server_of(self._app, self._limits, self._max_open)
-        ended = asyncio.create_task(server.serve(sockets=[taken]))
+        ended, renewing = asyncio.create_task(server.serve(sockets=[taken])), asyncio.create_task(self._renewing())
         yield ended
+        renewing.cancel()
         server.should_exit = True
         await ended
+
+    async def _renewing(self) -> None:
+        while self._limits.tls_certificate:
+            await asyncio.sleep(RENEWAL_S)
+            self.renew()
+
+    def renew(self) -> None:
+        """Take certificate and key for new connections if their files have changed; where they do not fit, no-op."""
+        try:
+            stamps = self._looked_at()
+            if stamps != self._stamps and self.server is not None and self.server.config.ssl is not None:
+                self._stamps = stamps
+                check_tls(self._limits, self._section)
+                self.server.config.ssl.load_cert_chain(self._limits.tls_certificate, self._limits.tls_key)
+                log.info("new connections get the changed certificate of %s", self._limits.tls_certificate)
+        except (OSError, InvalidSettings) as error:
+            log.warning("new connections get the certificate before: %s", error)
+
+    def _looked_at(self) -> list[tuple[int, int]]:
+        names = (self._limits.tls_certificate, self._limits.tls_key) if self._limits.tls_certificate else ()
+        return [(found.st_mtime_ns, found.st_ino) for found in map(os.stat, names)]
 
 
 def check_tls(limits: Listens, section: str) -> None:

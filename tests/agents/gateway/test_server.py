@@ -300,3 +300,46 @@ def test_it_speaks_tls_with_the_certificate_of_its_settings_and_says_what_is_wro
     wrong = limits.model_copy(update={"tls_key": str(Authority(tmp_path, "other").sign("gateway").key)})
     with pytest.raises(InvalidSettings, match=r"cannot serve TLS with gateway\.tls_certificate"):
         Gateway(running.deployment.app, running.deployment.jobs, Followed(), wrong)
+
+
+def test_a_certificate_rotates_without_a_restart_and_files_that_do_not_fit_change_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    authorities = [Authority(tmp_path, name) for name in ("first", "second")]
+    first, second = (each.sign("gateway") for each in authorities)
+    files = [tmp_path / "tls.crt", tmp_path / "tls.key"]
+
+    def write(*contents: pathlib.Path) -> None:
+        for file, content in zip(files, contents, strict=False):
+            new = file.with_suffix(".new")
+            new.write_bytes(content.read_bytes())
+            new.replace(file)
+
+    write(first.certificate, first.key)
+    limits = Limits(port=0, authentication="bearer", tls_certificate=str(files[0]), tls_key=str(files[1]))
+    with serving(limits) as running:
+
+        def trusted() -> list[bool]:
+            return [is_let_in(running.port, authority.certificate) for authority in authorities]
+
+        assert trusted() == [True, False]
+        write(second.certificate)
+        running.gateway.listener.renew()
+        assert trusted() == [True, False], "the key is not that of the certificate yet"
+        write(second.certificate, second.key)
+        running.gateway.listener.renew()
+        assert trusted() == [False, True]
+        files[1].unlink()
+        running.gateway.listener.renew()
+        assert trusted() == [False, True]
+
+
+def is_let_in(port: int, authority: pathlib.Path) -> bool:
+    """Whether a client that trusts this authority alone speaks with the gateway."""
+    context = ssl.create_default_context(cafile=authority)
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as plain:
+        try:
+            with context.wrap_socket(plain, server_hostname="127.0.0.1"):
+                return True
+        except ssl.SSLCertVerificationError:
+            return False

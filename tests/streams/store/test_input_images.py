@@ -26,10 +26,10 @@ def encoded(image: Image.Image, kind: str = "PNG", **more: object) -> bytes:
     return out.getvalue()
 
 
-def a_png_that_says(width: int, height: int) -> bytes:
+def a_png_that_says(width: int, height: int, *more: tuple[bytes, bytes]) -> bytes:
     """The head of a PNG, and pixels that are not worth reading: 60 bytes that promise any number of pixels."""
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 64)), (b"IEND", b"")]
+    chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 256)), *more, (b"IEND", b"")]
     body = b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
     )
@@ -53,6 +53,7 @@ def test_images_of_the_known_formats_are_opened(kind: str) -> None:
         (encoded(SMALL, "GIF"), "is no image of a known format"),
         (encoded(SMALL, "EPS"), "is no image of a known format"),
         (encoded(SMALL)[:-40], "does not decode"),
+        (a_png_that_says(9, 7, (b"iCCP", b"")), "does not decode"),
         (encoded(SMALL, "PNG", save_all=True, append_images=[SMALL.rotate(90)]), "must be one image: got 2 frames"),
         (a_png_that_says(8200, 1), "at most 8192 px a side: got 8200 x 1"),
         (a_png_that_says(8000, 8000), f"at most {MAX_AREA} px in all"),
