@@ -60,7 +60,7 @@ class InProcess:
     ) -> None:  # fmt: skip
         """`plan`: obeyed as it is; None: the planner of the settings makes plans. What is None is as the settings say.
 
-        `takes_virtual_time`: calls take the profiled time on the loop's clock (`virtual_time.run`), and draw cards.
+        `takes_virtual_time`: calls take the profiled time on the loop's clock, and draw cards.
         """
         self.settings, self._workers = settings, workers
         self._catalog = catalog or catalogs.load(settings.catalog)

@@ -4,7 +4,7 @@ Ours. Who goes where first, what is generated again from which step, workers and
 force, the optimum of one program (SOURCES.md 7), its optimum without the step that this refines from, and the plans of
 the papers' rules for this very observation. All are valued by one model of queues, quality and moves
 (`planner.solvers.joint.value`), the best few are improved in it, and the best is taken. So by that model `joint` is
-never worse than a rule that it contains.
+never worse than a rule that it contains. In a moment like that none is searched for (`planner.solvers.joint.searched`).
 """
 
 from collections import Counter
@@ -23,21 +23,22 @@ from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.reuse.planning import TRIED
-from planner.solvers.joint import pooled, taken
+from planner.solvers.joint import pooled, searched, taken
 from planner.solvers.joint.demand import outlook_of
 from planner.solvers.joint.holding import holding
 from planner.solvers.joint.improve import Valued, improved
 from planner.solvers.joint.loading import with_cold_loads
 from planner.solvers.joint.pooled import Pool
 from planner.solvers.joint.program.build import problem_of
-from planner.solvers.joint.program.problem import Problem, Solution
+from planner.solvers.joint.program.problem import Problem
 from planner.solvers.joint.program.reading import proposal_of
 from planner.solvers.joint.program.reuse import ReuseChoice, reuse_of, routes_with
 from planner.solvers.joint.reserve import Bet, jumps_of, memory_of, rise_in, share_of, updated
+from planner.solvers.joint.searched import SEARCHED, Searched
 from planner.solvers.joint.solve import solve
 from planner.solvers.joint.value import Model, Outlook, Prices
 from schemas.errors import PochadeError
-from schemas.messages import Expected
+from schemas.messages import Expected, ReusePlan
 
 PARAMETERS = {
     "overprovision": Parameter(1.0, 0.01, 100),  # of the demand: its uncertainty is in the model, so none is needed
@@ -91,43 +92,80 @@ def plan(
     )  # the catalog has the run times now
     reuse = reuse_of(observation, catalog, memory) if settings["reuse"] else ReuseChoice()
     outlook = outlook_of(observation, settings["overprovision"])
+    held = {worker.worker_id: worker.home for worker in observation.workers if worker.is_reserved}
+    terms = [dict(parameters), [level.name for level in reuse.levels], held]
+    last = searched.recalled(memory, terms)
+    if last is not None and last.is_near(outlook.mean_rps, observation.now_ms):
+        moment = _Moment(observation, catalog, settings, outlook, memory, last)
+        if (force := _in_force(moment.model, reuse.plan)) and (best := last.stays(moment.model, force)):
+            notes = moment.notes(best, last.plans(observation, force), 0) | {SEARCHED: memory[SEARCHED]}
+            return _proposal(moment.model, best, notes, reuse)
     problem = problem_of(observation, catalog, settings, reuse.levels)
-    away_s, now_ms = min(problem.switch_s, default=0.0), observation.now_ms
-    bet = Bet(settings["stake_rate"], settings["stake"])
-    rise = rise_in(observation.counts, now_ms, away_s, problem.slo_s)
-    reserve = updated(memory, bet, settings["remember_s"], rise, now_ms, settings["late"])
-    share = share_of(reserve.weight(bet))
-    jumps = jumps_of(reserve, share, outlook.mean_rps, away_s, settings["hold_s"], now_ms)
-    notes = memory_of(reserve) | dict(reuse.memory)
+    now = Searched(
+        observation.now_ms // 1000, outlook.mean_rps, problem.unit, problem.slo_s, min(problem.switch_s, default=0.0)
+    )
+    moment = _Moment(observation, catalog, settings, outlook, memory, now)
     found = solve(problem)
     own = replace(proposal_of(problem, found, bounds_of(catalog), observation, catalog), reuse=reuse.plan)
     if not observation.workers or not problem.options:
+        notes = memory_of(moment.reserve) | dict(reuse.memory)
         proposal = replace(own, memory=notes, reason=own.reason + _describe_reuse(reuse, own))
         return with_components(proposal, catalog)
-    pool = pooled.pool_of(memory, catalog, observation.demand_rps, settings["together_s"], now_ms)
-    barred = taken.barred_levels(memory, now_ms)
-    model = model_of(observation, catalog, settings, outlook._replace(jumps=jumps), problem, pool, barred)
     programs = [own, *_other_refining(problem, own, observation, catalog)]
-    candidates, most = list(_candidates(model, programs, bool(settings["rules"]))), int(settings["improve"])
-    candidates = [*candidates, *holding(model.held, candidates, observation, catalog)] if model.held else candidates
-    best = _best(model, candidates, most)
-    if jumps:
-        calm = model_of(observation, catalog, settings, outlook, problem, pool, barred)
-        cost = _cost(calm, best.plan, candidates, min(1, most)) / share
-        notes |= memory_of(reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000))
-    notes |= pooled.memory_of(pool, best.value.answers, now_ms)
-    notes |= taken.memory_of(memory, best.plan, observation, catalog)
+    candidates, most = list(_candidates(moment.model, programs, bool(settings["rules"]))), int(settings["improve"])
+    candidates.extend(list(holding(moment.model.held, candidates, observation, catalog)) if moment.model.held else ())
+    best, valued = _best(moment.model, candidates, most)
+    notes = moment.notes(best, candidates, min(1, most))
+    notes |= searched.memory_of(now, best, valued, terms)
+    return _proposal(moment.model, best, notes, reuse, found.trouble)
+
+
+class _Moment:
+    """The moment of a plan: how far to be ready for a jump of demand, and the model that plans are valued by."""
+
+    def __init__(
+        self, seen: Observation, catalog: Catalog, settings: Mapping[str, float], outlook: Outlook,
+        memory: Mapping[str, Any], measured: Searched,
+    ) -> None:  # fmt: skip
+        self._memory, now_ms = memory, seen.now_ms
+        bet = Bet(settings["stake_rate"], settings["stake"])
+        rise = rise_in(seen.counts, now_ms, measured.away_s, measured.slo_s)
+        self.reserve = updated(memory, bet, settings["remember_s"], rise, now_ms, settings["late"])
+        self._share = share_of(self.reserve.weight(bet))
+        jumps = jumps_of(self.reserve, self._share, outlook.mean_rps, measured.away_s, settings["hold_s"], now_ms)
+        self._pool = pooled.pool_of(memory, catalog, seen.demand_rps, settings["together_s"], now_ms)
+        barred = taken.barred_levels(memory, now_ms)
+        self.model = model_of(seen, catalog, settings, outlook._replace(jumps=jumps), measured, self._pool, barred)
+        self._calm = model_of(seen, catalog, settings, outlook, measured, self._pool, barred) if jumps else None
+
+    def notes(self, best: Valued, candidates: Candidates, most: int) -> dict[str, Any]:
+        """Return what is to be remembered with a plan; `candidates`, `most`: see `_best`."""
+        reserve, now_ms = self.reserve, self.model.seen.now_ms
+        if self._calm is not None:
+            cost = _cost(self._calm, best.plan, candidates, most) / self._share
+            reserve = reserve._replace(cost=float(f"{cost:.3g}"), at_s=now_ms // 1000)
+        notes = memory_of(reserve) | pooled.memory_of(self._pool, best.value.answers, now_ms)
+        return notes | taken.memory_of(self._memory, best.plan, self.model.seen, self.model.catalog)
+
+
+def _proposal(
+    model: Model, best: Valued, notes: dict[str, Any], reuse: ReuseChoice, trouble: str = ""
+) -> PlanProposal:  # fmt: skip
+    """Return the best plan as a proposal that remembers this."""
+    seen = model.seen
     served = set(best.plan.allocation.values())
     cascades = tuple(each for each in best.plan.cascades if each.threshold > 0 and each.next_level in served)
-    routes = routes_with(reuse, best.plan.routes, cascades)
-    best_plan = replace(best.plan, routes=routes, cascades=cascades, memory=notes, weighs_moves=True)
-    chosen = with_components(best_plan, catalog)
+    best_plan = replace(
+        best.plan, routes=routes_with(reuse, best.plan.routes, cascades), cascades=cascades,
+        memory=notes | dict(reuse.memory), weighs_moves=True,
+    )  # fmt: skip
+    chosen = with_components(best_plan, model.catalog)
     return replace(
         chosen,
         expected=_expected(model, best),
-        reason="; ".join(_describe_late(model, best) + _troubles(problem, found, observation))
+        reason="; ".join(_describe_late(model, best) + _troubles(trouble, model.slo_s, seen))
         + _describe_reuse(reuse, chosen),
-        is_feasible=best.value.late < MAX_LATE_SHARE and observation.slo_ms / 1000 in (0.0, problem.slo_s),
+        is_feasible=best.value.late < MAX_LATE_SHARE and seen.slo_ms / 1000 in (0.0, model.slo_s),
     )
 
 
@@ -144,11 +182,14 @@ def model_of(
     catalog: Catalog,
     settings: Mapping[str, float],
     outlook: Outlook,
-    problem: Problem,
+    problem: Problem | Searched,
     pool: Pool | None = None,
     barred: frozenset[str] = frozenset(),
 ) -> Model:
-    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `catalog`, `pool`: see `Model`."""
+    """The model that all candidates are valued by. `settings`: PARAMETERS by name; `catalog`, `pool`: see `Model`.
+
+    `problem`: the scale of quality and the SLO.
+    """
     prices = Prices(
         problem.unit,
         late=settings["late"],
@@ -164,16 +205,17 @@ def model_of(
 
 def _cost(calm: Model, ready: PlanProposal, candidates: Candidates, most: int) -> float:
     """Return the cost of being ready for a jump until one comes, in units of quality a second."""
-    plain = _best(calm, candidates, most)
+    plain, _ = _best(calm, candidates, most)
     return max(0.0, plain.value.total - calm.evaluate(ready).total) * calm.outlook.mean_rps
 
 
-def _best(model: Model, candidates: Candidates, most: int) -> Valued:
-    """The best candidate, improved; `most`: how many are."""
+def _best(model: Model, candidates: Candidates, most: int) -> tuple[Valued, list[Valued]]:
+    """The best candidate, improved, and all that were valued; `most`: how many are improved."""
     ranked = sorted((Valued(plan, model.evaluate(plan)) for plan in candidates), key=lambda each: -each.value.total)
     apart = {_decided(each.plan): each for each in reversed(ranked)}  # of equal plans the first
     tried = [each for each in ranked if apart[_decided(each.plan)] is each][:most]
-    return max([ranked[0], *(improved(model, each) for each in tried)], key=lambda each: each.value.total)
+    every = [*ranked, *(improved(model, each) for each in tried)]
+    return max(every, key=lambda each: each.value.total), every
 
 
 def _other_refining(problem: Problem, own: PlanProposal, seen: Observation, catalog: Catalog) -> Iterator[PlanProposal]:
@@ -190,13 +232,8 @@ def _other_refining(problem: Problem, own: PlanProposal, seen: Observation, cata
 
 def _candidates(model: Model, programs: Sequence[PlanProposal], uses_rules: bool) -> Iterator[PlanProposal]:
     seen, catalog, own = model.seen, model.catalog, programs[0]
-    force = seen.in_force
-    here = {worker.worker_id: worker.home for worker in seen.workers}
-    if force is not None and force.allocation == here and _is_known(force.batch, catalog):
-        yield replace(
-            own, strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
-            batch=force.batch, dispatch=force.dispatch, reuse=own.reuse or force.reuse, reason=force.reason,
-        )  # fmt: skip
+    if force := _in_force(model, own.reuse):
+        yield force
     yield from programs
     has_classes = bool(seen.classes.get("models")) and bool(catalog.classes("models"))
     for name, rule in RULES.items() if uses_rules else ():
@@ -213,6 +250,18 @@ def _candidates(model: Model, programs: Sequence[PlanProposal], uses_rules: bool
                 yield replace(carried, reuse=own.reuse)
 
 
+def _in_force(model: Model, reuse: ReusePlan | None) -> PlanProposal | None:
+    """Return the plan in force as a candidate; None if its workers or variants are others."""
+    force = model.seen.in_force
+    here = {worker.worker_id: worker.home for worker in model.seen.workers}
+    if force is None or force.allocation != here or not force.batch.keys() <= model.catalog.variants.keys():
+        return None
+    return PlanProposal(
+        strategy=force.strategy, routes=force.routes, cascades=force.cascades, allocation=force.allocation,
+        batch=force.batch, dispatch=force.dispatch, reuse=reuse or force.reuse, reason=force.reason,
+    )  # fmt: skip
+
+
 def _decided(plan: PlanProposal) -> str:
     """Return a plan's decisions as a key, so that equal plans are recognised."""
     counts = sorted(Counter(plan.allocation.values()).items())
@@ -224,10 +273,6 @@ def _is_served(plan: PlanProposal) -> bool:
     used = {level for route in plan.routes for level, share in route.levels.items() if share > 0}
     used |= {cascade.next_level for cascade in plan.cascades if cascade.threshold > 0}
     return {variant_of(level) for level in used} <= set(plan.allocation.values())
-
-
-def _is_known(batch: Mapping[str, int], catalog: Catalog) -> bool:
-    return batch.keys() <= catalog.variants.keys()
 
 
 def _expected(model: Model, best: Valued) -> Expected:
@@ -249,12 +294,12 @@ def _describe_late(model: Model, best: Valued) -> list[str]:
     return [f"{late:.1%} of the requests are expected to end late"] if late >= MAX_LATE_SHARE / 10 else []
 
 
-def _troubles(problem: Problem, found: Solution, seen: Observation) -> list[str]:
+def _troubles(trouble: str, slo_s: float, seen: Observation) -> list[str]:
     """Say what the program lacked, and which part of the SLO no plan can meet."""
-    troubles = [found.trouble] if found.trouble else []
-    if 0 < seen.slo_ms / 1000 < problem.slo_s:
+    troubles = [trouble] if trouble else []
+    if 0 < seen.slo_ms / 1000 < slo_s:
         limit = f"the SLO of {seen.slo_ms / 1000:g} s"
-        troubles.append(f"no level generates an image within {limit}, so this is planned for {problem.slo_s:g} s")
+        troubles.append(f"no level generates an image within {limit}, so this is planned for {slo_s:g} s")
     return troubles
 
 

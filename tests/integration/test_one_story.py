@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from agents.in_process import virtual_time
 from agents.in_process.deployment import InProcess
 from planner.catalog.model import Catalog
 from replay.simulation.roles.workers.serving import Serving
@@ -28,6 +27,7 @@ from streams.kafka.topics import create_topics
 from streams.parsing.catalog import parse
 from streams.settings import Settings, load
 from streams.store.port import MemoryImageStore
+from tests.agents.in_process import virtual_time
 from tests.builders import a_cascade, a_plan
 from tests.integration.pipeline import ROLES, Pipeline
 from tests.paths import CATALOGS

@@ -1,9 +1,7 @@
 """The demand that a joint plan is for: its mean, what is not known of it, and a surge beyond any forecast.
 
-How quickly the demand moves is not known beforehand: at one request a second a mean over five seconds is mostly noise,
-at fifty a mean over a minute lags behind. So several damped trends, from sluggish to quick, follow the counts, and
-count by how well each foretold every next second (Bayesian model averaging, by Poisson's likelihood; noise beyond
-Poisson's makes all of them less sure).
+Several damped trends, from sluggish to quick, follow the counts, and count by how well each foretold every next second
+(Bayesian model averaging, by Poisson's likelihood; noise beyond Poisson's makes all of them less sure).
 """
 
 import math

@@ -185,13 +185,7 @@ def limits_of(left_s: float, call_s: Callable[[int], float], most: int) -> Limit
     Senders predict the wait as the call in progress plus all waiting images one by one, and the job as one image. So
     the queue may grow until this prediction reaches the limit, although batches take less time. But a job's own call is
     as long as all jobs that share it, and begins after the calls before it, so an admitted job may be late. NOT_FIRST
-    of these count as late. Since workers serve the most urgent jobs of a call first, none is late at a constant demand
-    (simulated: 0 to .1 %, where 1 predicts 3 to 9 and .45 up to 4). But with less, plans leave too little room for a
-    varying demand: cascade 3 with azure-1to8 is late with .02 % by 1, .24 by .45, .61 by .25, .85 by 0, at one FID.
-
-    In a busy fleet a place is taken as soon as a call begins, so its job waits for all of this call. Where the next
-    call in full would then end too late for it, its worker generates it alone and the others after it
-    (`split_in_time`). So as many share a call as two calls in a row leave time for, and others now and then.
+    of these count as late (README, Late in a full call).
     """
     one_s = call_s(1)
     if left_s < one_s:
@@ -216,8 +210,7 @@ def _busy_call(left_s: float, call_s: Callable[[int], float], batch: int, most: 
     """Mean images and seconds of a call in a busy fleet: `batch` share each, up to `most` some.
 
     One more does if it comes so late in the call in progress that the rest of this call and all images up to its own,
-    one by one, fit in the time that it has. (sd15 at 1.2 times its time, 4.65 s left: 1.15 images a call; simulated
-    1.14.)
+    one by one, fit in the time that it has.
     """
     if batch == most:
         return batch, call_s(batch)

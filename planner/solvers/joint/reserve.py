@@ -1,21 +1,8 @@
 """Reserve capacity for jumps of demand that come faster than workers can be moved, for as long as it pays.
 
-Being ready is a bet against not being ready, which always has weight 1. Its weight w is multiplied by 1 + rate x gain /
-scale with each plan: the gain is what being ready would have saved in a jump, less what it costs in quality until then;
-the scale is the most that a jump came to. The plan is ready for the share w / (1 + w) of the way to the jump's peak.
-Each jump raises the weight to the stake. So with K jumps remembered, and losses that are convex in the share, it costs
-
-    (K + 1) ln(1 + stake) / rate x scale
-
-at most more than never being ready, whatever comes (`Bet.regret`, tested on any gains), and with many jumps soon little
-more than being ready always (`Bet.regret_to_ready`). The bound is on what the model of value reckons, with the moves.
-Sources: constant regret to one expert whose weight stays is of Even-Dar, Kearns, Mansour, Wortman, Regret to the best
-vs. regret to the average, Machine Learning 72, 2008, and Sani, Neu, Lazaric, Exploiting easy data in online
-optimization, NIPS 2014, Theorem 1; the floor under the other's weight is of Herbster and Warmuth, Tracking the best
-expert, Machine Learning 32, 1998.
-
-A jump is reckoned by what it would have cost a plan made just before it: the requests that its workers and their queues
-could not have taken until others had loaded. A slow rise, noise and a lone spike that a queue takes in cost nothing.
+Being ready is a bet against not being ready: README, Readiness, with its bounds and sources. A jump is reckoned by what
+it would have cost a plan made just before it: the requests that its workers and their queues could not have taken until
+others had loaded. A slow rise, noise and a lone spike that a queue takes in cost nothing.
 """
 
 import math
@@ -54,18 +41,6 @@ class Bet(NamedTuple):
     def rescaled(self, weight: float, times: float) -> float:
         """Return the weight as if all gains so far had been measured on a scale `times` as large, >= 1."""
         return self.stake * math.pow(weight / self.stake, 1 / times)
-
-    def regret(self, jumps: int) -> float:
-        """Return the bound on what all of it costs more than never being ready, in scales."""
-        return (jumps + 1) * math.log1p(self.stake) / self.rate
-
-    def regret_to_ready(self, gains: Sequence[float]) -> float:
-        """Return the bound on what all of it costs more than always being ready with these gains, in scales."""
-        if min(gains, default=0.0) <= -1 / self.rate:
-            return math.inf
-        capped = sum(gain > 0 for gain in gains) * math.log1p(1 / MAX_WEIGHT)
-        learning = math.fsum(gain - math.log1p(self.rate * gain) / self.rate for gain in gains)
-        return learning + (math.log1p(1 / self.stake) + capped) / self.rate
 
 
 def share_of(weight: float) -> float:

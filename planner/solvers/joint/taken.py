@@ -1,9 +1,6 @@
 """The levels that workers were taken from for load, to which none returns for a while.
 
-A queue that a plan has left behind looks like demand to the next one. Live, one worker went back and forth between two
-levels eight times in a minute of an overload, and was missed by both each time. A worker is taken for load where it
-goes to a cheaper level. The other way it is moved for quality, and the next burst may have it back at once: with that
-barred too, bursts of 8 s every 48 s made 9 % late in place of 1.
+A queue that a plan has left behind looks like demand to the next one (README, Taken for load).
 """
 
 from collections import Counter

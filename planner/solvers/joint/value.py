@@ -169,7 +169,7 @@ class Model:
         `pool`: answers before the plan that are judged with its own, on a scale that is no mean. `barred`: levels that
         no worker may return to yet."""
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
-        self._slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
+        self.slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
         self._barred = barred
         self.held = {worker.worker_id: worker.home for worker in seen.workers if worker.is_reserved}
         self._before = pool.answers.quality(catalog) if pool else None
@@ -291,7 +291,7 @@ class Model:
 
     def _soon(self, served: Sequence[str], fleet: Mapping[str, VariantWorkers]) -> list[str]:
         """Return the levels that have a worker, or whose first one comes in time for who waits for it now."""
-        left_s = self._slo_s - self._hop_s
+        left_s = self.slo_s - self._hop_s
         return [
             name
             for name in served
@@ -305,11 +305,7 @@ class Model:
 
         They are the share of requests that the plan makes late; the workers needed where it sends none; and the mean
         quality that requests lose, as those who are late for their level alone go on to the cheapest.
-
-        They were let in by the workers of then. Who is at the end of a queue has waited for nothing yet, who is at its
-        head for as long as it took the workers before; in between it is as far along. A worker that comes is given
-        partitions of others, who let them go when their call ends; one that leaves has others take up its own, behind
-        their queues. So two workers' jobs a move wait longer: by a call, or by a queue.
+        How it is reckoned: README, Jobs that wait already.
         """
         late = owed = given_up = 0.0
         for name, jobs in self._waiting.items():
@@ -350,7 +346,7 @@ class Model:
         """
         if not self.seen.counts:
             return jobs, jobs / self.outlook.mean_rps
-        seconds = math.ceil(min(self._slo_s, len(self.seen.counts)))
+        seconds = math.ceil(min(self.slo_s, len(self.seen.counts)))
         came = list(itertools.accumulate(self.seen.counts[: -1 - seconds : -1]))
         fresh = min(jobs, came[-1])
         return fresh, next((at for at, count in enumerate(came) if count >= fresh), 0) + 0.5
@@ -547,7 +543,7 @@ class Model:
 
     @by_numbers(Flow, "sources", "over")
     def _queue(self, name: str, flow: Flow, plan: PlanProposal, waits_s: float) -> Queue:
-        variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self._slo_s - self._hop_s
+        variant, most, left_s = self.catalog.variants[name], plan.batch.get(name, 1), self.slo_s - self._hop_s
 
         asked = flow.first + flow.again
         share = (flow.work_first + flow.work_again) / asked if asked > 0 else 1.0  # drafts begin at a later step

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from agents.in_process import virtual_time
 from agents.in_process.bus import Faults
 from agents.in_process.deployment import InProcess
 from schemas.messages import GenerateRequest, Result, Status
 from schemas.record import Incoming, Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, RESULTS
 from streams.clock import now_ms
+from tests.agents.in_process import virtual_time
 from tests.builders import a_plan
 
 Tells = Callable[..., Any]
