@@ -1,6 +1,7 @@
 """The routes of the console, as an ASGI app: pages, their live parts, images, and the forms that change something."""
 
 import logging
+import math
 import pathlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -97,6 +98,7 @@ class Console:
             Route("/checks/audit", self.audit, methods=["POST"]),
             Route("/what-if", self.what_if),
             Route("/what-if", self.simulate, methods=["POST"]),
+            Route("/what-if/progress", self.progress),
             Route("/sign-in", self.sign_in, methods=["GET", "POST"]),
             Route("/sign-out", self.sign_out, methods=["POST"]),
             Route(f"{IMAGES_PATH}{{token}}", self.image),
@@ -361,14 +363,21 @@ class Console:
         policy, workers = fields.get("policy", ""), plans.number_of(fields.get("workers", ""))
         if policy not in POLICIES.names() or not 1 <= workers <= 512:
             raise HTTPException(400, "name a policy of the list, and 1 to 512 workers")
-        went = what_if.as_it_went(self._context({}), what_if.SINCE[since])
-        reported = await self._commands.report(
-            "simulate", "--from-topic", "--since", since, "--policy", policy, "--workers", str(workers)
-        )
+        asked = ("simulate", "--from-topic", "--since", since, "--policy", policy, "--workers", str(workers))
+        context = self._context({})
+        reported = await self._commands.report(*asked)
+        trace = reported.report.get("trace", {})
+        covered_s = trace["seconds"] if "whole" in trace else math.inf
+        went = what_if.as_it_went(context, what_if.SINCE[since], covered_s)
         columns, rows = what_if.table(reported.report, went)
         populations = what_if.populations(reported.report, went)
         found = {"columns": columns, "rows": rows, "populations": populations, "notes": reported.notes}
+        found["begin"] = what_if.begin_of(trace, " ".join(asked)) if "whole" in trace else ""
         return self._what_if(http, fields, kind, found)
+
+    async def progress(self, _: Request) -> Response:
+        """Say how far the command is that runs."""
+        return PlainTextResponse(self._commands.progress)
 
     guard: Guard
 

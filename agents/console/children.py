@@ -23,6 +23,8 @@ MAX_OUTPUT: Final = 4 * 2**20  # bytes
 MAX_ERROR: Final = 600  # characters of what a command says as it fails
 MAX_NOTES: Final = 20  # lines that a command says beside its answer
 MAX_NOTE: Final = 400  # characters of one
+PROGRESS: Final = b"progress: "  # begins a line that says how far a command is (`replay/commands/covering.py`)
+SIMULATING: Final = 0.7  # of the time limit, after which a simulation goes on with what it has: the rest is reporting
 REPORT: Final = "report.json"
 OWN: Final = frozenset({"console", "gateway"})  # sections that no command needs
 
@@ -45,6 +47,7 @@ class Commands:
         self._environment = environment_of(settings)
         self._timeout_s = timeout_s
         self.running = ""  # what runs now; "": nothing
+        self.progress = ""  # how far it is, as it said last; "": it has not
 
     async def run(self, *arguments: str, may_fail_with: tuple[int, ...] = ()) -> Any:
         """Return the JSON that a command prints. `may_fail_with`: exit statuses that are answers, too.
@@ -58,9 +61,10 @@ class Commands:
             raise CommandFailed(f"`pochade {' '.join(arguments)}` printed no JSON: {error}") from None
 
     async def report(self, *arguments: str) -> Reported:
-        """Return the report that a command writes into the folder of its option --report. Raises CommandFailed."""
+        """Return the report that a simulation writes, of what it came to in the time limit. Raises CommandFailed."""
+        limit = "--time-limit", f"{SIMULATING * self._timeout_s:g}"
         with tempfile.TemporaryDirectory(prefix="pochade-console-") as folder:
-            _, said = await self._output((*arguments, "--report", folder), ())
+            _, said = await self._output((*arguments, *limit, "--report", folder), ())
             path = pathlib.Path(folder) / REPORT
             try:
                 report = json.loads(await asyncio.to_thread(path.read_text, "utf-8"))
@@ -77,7 +81,7 @@ class Commands:
         try:
             return await self._ended(arguments, may_fail_with)
         finally:
-            self.running = ""
+            self.running = self.progress = ""
 
     async def _ended(self, arguments: tuple[str, ...], may_fail_with: tuple[int, ...]) -> tuple[bytes, bytes]:
         parent = os.getpid()
@@ -92,7 +96,9 @@ class Commands:
         )  # fmt: skip
         try:
             async with asyncio.timeout(self._timeout_s):
-                out, err = await child.communicate()
+                assert child.stdout and child.stderr  # noqa: PT018  as they are pipes
+                out, err = await asyncio.gather(child.stdout.read(), self._said(child.stderr))
+                await child.wait()
         except TimeoutError:
             limit = f"`{self.running}` took longer than {self._timeout_s:g} s (console.command_timeout_s)"
             raise CommandFailed(limit) from None
@@ -105,6 +111,16 @@ class Commands:
             said = err.decode(errors="replace").strip() or out.decode(errors="replace").strip()
             raise CommandFailed(f"`{self.running}` failed: {said[-MAX_ERROR:] or f'status {child.returncode}'}")
         return out, err
+
+    async def _said(self, stream: asyncio.StreamReader) -> bytes:
+        """Return what a command says beside its answer; how far it is is kept apart, as it comes."""
+        said = list[bytes]()
+        async for line in stream:
+            if line.startswith(PROGRESS):
+                self.progress = line.removeprefix(PROGRESS).decode(errors="replace").strip()[:MAX_NOTE]
+            else:
+                said.append(line)
+        return b"".join(said)
 
 
 def environment_of(settings: Settings) -> dict[str, str]:

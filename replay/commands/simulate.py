@@ -1,12 +1,14 @@
 """`pochade simulate`: policies on a trace, in discrete events, without a broker."""
 
+import math
 import pathlib
-from functools import partial
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from replay.commands import deviations, scaling
+from replay.commands.covering import Progress, describe
 from replay.commands.given_options import refuse_given
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import (
@@ -150,12 +152,19 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     help="Price of a worker for an hour, in a currency of your own, by which costs are reported (default: the setting "
     "worker.price_per_hour; 0: none are).",
 )
+@click.option(
+    "--time-limit",
+    type=POSITIVE,
+    help="Number of seconds after which the run takes no more requests, and is reported as far as it came; for one "
+    "policy and seed (default: no limit).",
+)
 @click.option("--report", type=FOLDER, help="Folder to write report.json and report.html to.")
 @with_options(deviations.OPTIONS + scaling.OPTIONS)
 @click.pass_context
 def simulate(
-    context: click.Context, /, given: TraceGiven, report: pathlib.Path | None, has_baseline: bool | None, **asked: Any
-) -> None:
+    context: click.Context, /, given: TraceGiven, report: pathlib.Path | None, has_baseline: bool | None,
+    time_limit: float | None, **asked: Any,
+) -> None:  # fmt: skip
     """Simulate policies on a trace of requests, with the functions that decide in the live pipeline.
 
     TRACE is a file of arrivals, counts or requests, plain or gzip (`pochade replay --help`). Confidences, hardness and
@@ -167,6 +176,7 @@ def simulate(
     from replay.simulation.session import baseline_of, report_of
     from streams.catalogs import measured
 
+    until_s = time.monotonic() + time_limit if time_limit else math.inf
     if not asked["has_hops"]:
         refuse_given(context, ["measured"], "with --no-hops, by which nothing takes time between processes")
     if report is not None:
@@ -176,6 +186,10 @@ def simulate(
     asked |= defaults_of(settings, catalog, asked, is_own=given.is_topic)
     _require(asked, catalog.name)
     setups = setups_of(settings, catalog, asked)
+    if time_limit and (asked["redraws"] or has_baseline or asked["seeds"] * len(setups) > 1):
+        raise click.UsageError(
+            "--time-limit is for one run: give one --policy and seed, recorded arrivals, no baseline"
+        )
     if change := asked.get("change"):  # what `bench simulate` has beside
         setups = [change(setup) for setup in setups]
     if warning := unheeded(setups[0].outages, catalog):
@@ -188,12 +202,16 @@ def simulate(
     if setups[0].components is None:
         why = f"as no request of the trace needs a component that catalog {catalog.name!r} has the size of"
         refuse_given(context, ["budgets", "evictions", "overlaps"], why)
-    runs = _run(setups, trace, asked["seeds"])
-    if has_baseline or (has_baseline is None and report is not None and len(trace) <= MAX_FOR_BASELINE):
+    whole, (runs, trace) = trace, _run(setups, trace, asked["seeds"], until_s)
+    wants_baseline = report is not None and len(trace) <= MAX_FOR_BASELINE and not time_limit
+    if has_baseline or (has_baseline is None and wants_baseline):
         beside = baseline_of(next(iter(runs.values()))[0])
         if beside is not None and beside.policy not in runs:
-            runs |= _run([beside], trace, asked["seeds"])
+            runs |= _run([beside], trace, asked["seeds"])[0]
     found = report_of(trace, runs)
+    if trace is not whole:
+        found["trace"]["whole"] = {"requests": len(whole), "seconds": round(whole.span_ms / 1000, 3)}
+        click.echo(f"stopped after {time_limit:g} s: {describe(whole, len(trace))} are simulated", err=True)
     _show(found, runs)
     if report is not None:
         _write(context, found, report)
@@ -211,19 +229,18 @@ def _require(asked: dict[str, Any], catalog: str) -> None:
             raise click.UsageError(f"{', '.join(given)}: needs a fleet that is scaled; give also --max-workers")
 
 
-def _run(setups: "list[Setup]", trace: "Trace", seeds: int) -> "dict[str, list[Ran]]":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+def _run(
+    setups: "list[Setup]", trace: "Trace", seeds: int, until_s: float = math.inf
+) -> "tuple[dict[str, list[Ran]], Trace]":
+    """Return each policy's runs, and the trace as far as one took it; until then, on the monotonic clock."""
     from replay.simulation.session import simulate as run
+    from replay.traces.transforms import limited
 
     runs = {}
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        for setup in setups:
-            task = progress.add_task(setup.policy, total=len(trace) * seeds)
-            runs[setup.policy] = run(setup, trace, seeds, partial(progress.advance, task))
-    return runs
+    for setup in setups:
+        progress = Progress(setup.policy, trace, seeds, until_s)
+        runs[setup.policy] = run(setup, trace, seeds, progress)
+    return runs, limited(trace, progress.requests) if until_s < math.inf else trace
 
 
 def _show(found: dict[str, Any], runs: "dict[str, list[Ran]]") -> None:

@@ -196,7 +196,7 @@ class Simulation:
         return Delay(self._events, distributions, self._setup.timing.hops.slot_ms, self._setup.seed, kind)
 
     def run(self, on_progress: Callable[[int], object] = lambda _requests: None) -> Ran:
-        """Serve the whole trace; `on_progress` is called now and then with the number of new arrivals."""
+        """Serve the whole trace; `on_progress` is called with the number of new arrivals, and ends them by True."""
         for worker_id in self._setup.worker_ids():
             self._fleet.start(worker_id)
         self._planner.start()
@@ -206,12 +206,15 @@ class Simulation:
         for outage in self._setup.outages:
             self._events.at(outage.at_ms, self._on_outage, outage)
         for first in range(0, len(self._arrivals_ms), CHUNK):
-            arrivals = self._arrivals_ms[first : first + CHUNK].tolist()
-            self._serve(first, arrivals)
-            on_progress(len(arrivals))
+            if self._serve(first, self._arrivals_ms[first : first + CHUNK].tolist(), on_progress):
+                self.tally.timeline.end_with(self._arrivals_ms[: self.tally.requests])
+                ended_ms = self._finish()
+                self.tally.tiers = self.tally.tenants = {}  # they count the requests of the whole trace
+                return self._ran(ended_ms)
         return self._ran(self._finish())
 
-    def _serve(self, first: int, arrivals_ms: list[float]) -> None:
+    def _serve(self, first: int, arrivals_ms: list[float], on_progress: Callable[[int], object]) -> bool:
+        """Take in some requests; return whether `on_progress` has ended the run."""
         setup, wishes, tally, advance = self._setup, self._wishes, self.tally, self._advance
         enter = self._by_tier if wishes else self._enter
         new, is_scaled = wishes.job if wishes else Job, setup.is_scaled
@@ -227,6 +230,9 @@ class Simulation:
             if is_scaled:
                 self._feed.on_arrived(job)
             enter(job)
+            if on_progress(1) is True:
+                return True
+        return False
 
     def _advance(self, until_ms: float) -> None:
         """Go on to a moment; time in which nothing happens costs nothing."""

@@ -39,7 +39,10 @@ def with_overprovision(setup: Setup, factor: float) -> Setup:
 
 
 def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int], object]) -> list[Ran]:
-    """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn."""
+    """Return a policy's runs, one per seed from the setup's on. Known hardness counts, the rest is drawn.
+
+    `on_progress`: as `Simulation.run` has it.
+    """
     knows, runs = setup.prompts is None and not np.isnan(trace.hardness).all(), []
     wishes = None if setup.redraws else requested_overrides(trace, setup.catalog, setup.quotas, setup.features)
     for seed in range(setup.seed, setup.seed + seeds):

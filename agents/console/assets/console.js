@@ -73,7 +73,11 @@
       note.className = "soft running";
       note.setAttribute("role", "status");
       const begun = Date.now();
-      const count = () => { note.textContent = `Running for ${Math.round((Date.now() - begun) / 1000)} s; this page changes when it has ended.`; };
+      let far = "";
+      const count = async () => {
+        note.textContent = `Running for ${Math.round((Date.now() - begun) / 1000)} s${far && `, ${far}`}; this page changes when it has ended.`;
+        if (form.dataset.progress) far = await fetch(form.dataset.progress).then((answer) => (answer.ok ? answer.text() : ""), () => "");
+      };
       setTimeout(() => { asked.textContent = `${asked.textContent} …`; form.append(note); count(); setInterval(count, 1000); }, 0);
     });
   }

@@ -1,5 +1,8 @@
 """*What if*: recent requests as they went, beside their simulation under another policy or fleet."""
 
+import itertools
+import math
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agents.console.screens.context import Context
@@ -25,18 +28,21 @@ def spans(context: Context) -> list[tuple[str, int, int]]:
     return [(name, s, sum(at >= context.now_ms - 1000 * s for at in first_ms)) for name, s in SINCE.items()]
 
 
-def as_it_went(context: Context, span_s: int) -> dict[str, Any]:
+def as_it_went(context: Context, span_s: int, covered_s: float = math.inf) -> dict[str, Any]:
     """Return the actual figures of recent requests, under the report's names.
 
-    Only requests whose prompt was read count, as the simulation has no others; `unread` counts the others.
+    `covered_s`: from the first of them, within which others count. Only requests whose prompt was read count, as the
+    simulation has no others; `unread` counts the others.
     """
     view, since_ms = context.view, context.now_ms - 1000 * span_s
     latencies: list[int] = []
     requests = unread = ended = late = timed = heavy = completed = escalated = expired = rejected = 0
     best = view.catalog.best().name
-    for seen in view.requests.newest():
-        if seen.first_ms < since_ms:
-            break
+    recent = list(itertools.takewhile(lambda seen: seen.first_ms >= since_ms, view.requests.newest()))
+    until_ms = min((seen.first_ms for seen in recent if seen.request is not None), default=0) + 1000 * covered_s
+    for seen in recent:
+        if seen.first_ms > until_ms:
+            continue
         result = seen.result
         if seen.request is None:
             unread += 1
@@ -73,6 +79,16 @@ def table(report: dict[str, Any], went: dict[str, Any]) -> tuple[list[str], list
     columns = {"as it went": went, **report["policies"]}
     rows = [(name, kind, [_at(each, path) for each in columns.values()]) for name, path, kind in ROWS]
     return list(columns), rows
+
+
+def begin_of(trace: Mapping[str, Any], command: str) -> str:
+    """Say which part of the requests was simulated in the time that a page's command has, and what simulates all."""
+    whole, part = trace["whole"], trace["seconds"]
+    return (
+        f"Simulated in the time of a page's command (console.command_timeout_s): the first {part / 60:.1f} of "
+        f"{whole['seconds'] / 60:.1f} min, {trace['requests']} of {counted(whole['requests'], 'request')}; both "
+        f"columns count these alone. `pochade {command}` simulates all."
+    )
 
 
 def populations(report: dict[str, Any], went: dict[str, Any]) -> list[str]:

@@ -31,6 +31,13 @@ class Timeline:
         self.quality_sum, self.quality_count = [0.0] * self.count, [0] * self.count
         self.queued_ms, self.looks = [0.0] * self.count, [0] * self.count
 
+    def end_with(self, arrivals_ms: np.ndarray) -> None:
+        """Leave out what comes after these, the first arrivals."""
+        self.count = int(float(arrivals_ms[-1]) // self.width_ms) + 1
+        self.arrived = np.bincount((arrivals_ms // self.width_ms).astype(np.int64))
+        for each in (self.in_time, self.levels, self.quality_sum, self.quality_count, self.queued_ms, self.looks):
+            del each[self.count :]
+
     @property
     def sample_ms(self) -> float:
         """Between two looks at the queues."""

@@ -70,7 +70,7 @@ class Answers(Commands):
     """Commands that say what the test says."""
 
     def __init__(self) -> None:
-        self.running = ""
+        self.running = self.progress = ""
         self.asked: list[tuple[str, ...]] = []
         self.answer: Any = None
         self.notes: tuple[str, ...] = ()

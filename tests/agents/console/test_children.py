@@ -71,3 +71,28 @@ print("", file=sys.stderr)
 """
     monkeypatch.setattr(children, "START", program)
     assert asyncio.run(commands().report("simulate")) == ([1], ("skipped: 8 not a request",))
+
+
+def test_a_report_must_come_in_the_time_limit_and_says_meanwhile_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    program = f"""
+import pathlib, sys, time
+print("progress: joint: 30 of 60 min", file=sys.stderr, flush=True)
+while not pathlib.Path({str(tmp_path / "seen")!r}).exists(): time.sleep(.01)
+pathlib.Path(sys.argv[-1], "report.json").write_text(str(float(sys.argv[sys.argv.index("--time-limit") + 1])))
+"""
+
+    async def asked() -> tuple[str, object]:
+        one = commands(30)
+        report = asyncio.create_task(one.report("simulate"))
+        while not one.progress:
+            await asyncio.sleep(0.01)
+        said = one.progress
+        (tmp_path / "seen").touch()
+        return said, await report
+
+    monkeypatch.setattr(children, "START", program)
+    said, report = asyncio.run(asked())
+    assert said == "joint: 30 of 60 min"
+    assert report == (21.0, ())

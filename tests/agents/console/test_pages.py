@@ -690,6 +690,21 @@ def test_a_simulation_says_what_it_left_out_and_which_requests_each_side_counts(
     assert "&lt;b&gt;models that the catalog lacks" in answer.text
 
 
+def test_a_simulation_that_its_time_cut_short_says_how_much_it_covers_and_is_held_against_that_much() -> None:
+    deployment = Deployment()
+    for at_s in (1800, 1200, 60):
+        deployment.tell(a_request(request_id=f"r-{at_s}"), at_ms=NOW_MS - 1000 * at_s)
+    part = {"requests": 2, "seconds": 660.0, "whole": {"requests": 3, "seconds": 1740.0}}
+    deployment.commands.answer = {"trace": part, "policies": {"joint": {"requests": 2.0}}}
+    answer = deployment.form("/what-if", "/what-if", kind="simulate", since="1h", policy="joint", workers="3")
+    words = text_of(answer.text)
+    assert "the first 11.0 of 29.0 min, 2 of 3 requests; both columns count these alone." in words
+    assert "`pochade simulate --from-topic --since 1h --policy joint --workers 3` simulates all." in words
+    assert "requests 2 2" in words
+    deployment.commands.progress = "joint: 11 of 29 min"
+    assert deployment.page("/what-if/progress").text == "joint: 11 of 29 min"
+
+
 def test_reasons_that_quote_what_was_sent_are_shown_where_prompts_are() -> None:
     for shown, is_clear in (("hash", False), ("clear", True)):
         deployment = Deployment(prompts=shown)

@@ -1,8 +1,10 @@
 """`pochade simulate` as a person calls it."""
 
 import dataclasses
+import itertools
 import json
 import pathlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +73,36 @@ def test_a_fleet_grows_and_shrinks_within_what_the_options_and_settings_say_and_
     assert row["scale"]["drained"] >= 3
     assert row["scale"]["target_changes"] >= 2
     assert row["cost_worker_s"] == pytest.approx(90 * row["scale"]["workers_mean"], rel=0.05)
+
+
+def test_a_run_that_takes_too_long_is_reported_as_far_as_it_came(
+    trace: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiers = itertools.cycle(["", "", "interactive"])
+    lines = ({"arrival_ms": float(line), "tier": next(tiers)} for line in trace.read_text().splitlines()[1:])
+    trace.write_text("\n".join(json.dumps({name: each for name, each in line.items() if each}) for line in lines))
+    options = ["simulate", str(trace), "--workers", "3", "--catalog", "profile", "--slo", "1", "--policy"]
+    one = [*options, "clipper-light"]
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(main, [*one, *more])
+
+    assert run("--limit", "50", "--no-baseline", "--report", str(tmp_path / "a")).exit_code == 0
+    now_s = itertools.count()
+    monkeypatch.setattr("replay.commands.covering.time", SimpleNamespace(monotonic=lambda: float(next(now_s))))
+    monkeypatch.setattr("replay.commands.simulate.time", SimpleNamespace(monotonic=lambda: 0.0))
+    stopped = run("--time-limit", "50", "--report", str(tmp_path / "b"))
+    assert stopped.exit_code == 0, stopped.output
+    assert "progress: clipper-light: 0 of 9 s, 2 of 200 requests, about 198 s left" in stopped.output
+    assert "stopped after 50 s: 2 of 9 s, 50 of 200 requests are simulated" in stopped.output
+    limited, part = (json.loads((tmp_path / name / "report.json").read_text()) for name in ("a", "b"))
+    assert part["trace"].pop("whole") == {"requests": 200, "seconds": pytest.approx(10, rel=0.2)}
+    rows = [report["policies"]["clipper-light"] for report in (limited, part)]
+    assert rows[0].pop("by_tier"), "counts by tier are of the whole trace, and a part of it has none"
+    for report, row in zip((limited, part), rows, strict=True):
+        del report["made"], row["changes"]  # the first plan knows the rate of the trace's first minute
+    assert part == limited
+    assert run("--time-limit", "5", "--seeds", "2").exit_code == 2
 
 
 def test_the_same_call_writes_the_same_bytes(trace: pathlib.Path, tmp_path: pathlib.Path) -> None:
