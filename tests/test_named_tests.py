@@ -1,4 +1,4 @@
-"""The pages of what is promised and of what is protected name tests: each that they name is there."""
+"""Pages of what is promised and protected, and of a release: the tests, files and orders that they name are there."""
 
 import ast
 import pathlib
@@ -8,7 +8,9 @@ import pytest
 
 from tests.paths import ROOT
 
-PAGES = ("SECURITY.md", "streams/operator/PROMISE.md", "streams/security/README.md")
+PAGES = ("SECURITY.md", "streams/operator/PROMISE.md", "streams/operator/UPGRADE.md", "streams/security/README.md")
+LINKING = (*PAGES, ".github/CONTRIBUTING.md", "replay/bench/peers/COMPARISON.md")
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 NAMED = re.compile(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`")
 PART = re.compile(r"make nightly PART=(\w+)")
 ATTACKERS = (
@@ -44,3 +46,27 @@ def test_each_attacker_has_rows_and_each_row_says_what_stops_it_and_names_a_test
     ]
     assert {row[0] for row in rows[1:]} == set(ATTACKERS)
     assert [row for row in rows[1:] if len(row) != 4 or not all(row) or not NAMED.search(row[3])] == []
+
+
+@pytest.mark.parametrize("page", LINKING)
+def test_each_link_of_a_page_leads_to_a_file_and_to_a_heading_in_it(page: str) -> None:
+    file = ROOT / page
+    astray = []
+    for path, heading in LINK.findall(file.read_text()):
+        there = (file.parent / path).resolve() if path else file
+        if not there.exists() or (heading and heading not in headings(there)):
+            astray.append(f"{path}#{heading}")
+    assert astray == []
+
+
+def headings(file: pathlib.Path) -> set[str]:
+    """The headings of a page, as the forge names them in links."""
+    found = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def test_the_order_of_an_upgrade_is_the_one_that_is_tested() -> None:
+    from tests.nightly.test_upgrade import ROLES
+
+    told = (ROOT / "streams/operator/UPGRADE.md").read_text().partition("begin: order")[2].partition("end: order")[0]
+    assert re.findall(r"^\d+\. (\w+)$", told, re.MULTILINE) == list(dict.fromkeys(r.partition("-")[0] for r in ROLES))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from tests.paths import ROOT
 
 OPERATING = "streams/operator/OPERATING.md"
+UPGRADE = "streams/operator/UPGRADE.md"
 
 
 def blocks(page: str) -> list[str]:
