@@ -25,7 +25,6 @@ class Checks(Protocol):
 
     def score(self, images: Sequence[np.ndarray]) -> list[float]:
         """Return the probability in [0, 1] that each image, uint8 [h, w, 3] of any size, must not be shown."""
-        ...
 
 
 class SafetyStage(Stage):

@@ -30,7 +30,6 @@ class Presigns(Protocol):
 
     def presigned(self, uri: str, lifetime_s: float) -> str:
         """Return an address at which an object can be read without credentials for `lifetime_s`."""
-        ...
 
 
 class Named(NamedTuple):

@@ -58,7 +58,6 @@ class Delivers(Protocol):
 
     async def run(self) -> None:
         """Deliver webhooks until cancelled."""
-        ...
 
 
 class Gateway:

@@ -14,12 +14,10 @@ class RequestValues(OptionValues, Protocol):
     @property
     def tenant(self) -> str:
         """Name of the tenant that sent the request."""
-        ...
 
     @property
     def deadline_ms(self) -> float | None:
         """Time at which the answer is due, in ms on the clock of `now_ms`; None: no deadline."""
-        ...
 
 
 class ClassifiedValues(Protocol):
@@ -28,22 +26,18 @@ class ClassifiedValues(Protocol):
     @property
     def request(self) -> RequestValues:
         """The client's request."""
-        ...
 
     @property
     def received_ms(self) -> float:
         """Time of the request's record on `prompts`, in ms on the clock of `now_ms`."""
-        ...
 
     @property
     def hardness(self) -> float:
         """Difficulty of the prompt in [0, 1]."""
-        ...
 
     @property
     def classes(self) -> Mapping[str, str]:
         """Strategy -> the level believed optimal for the prompt."""
-        ...
 
 
 class Work(NamedTuple):

@@ -43,15 +43,12 @@ class ProgressReporter(Protocol):
 
     def phase(self, text: str) -> None:
         """Report what is being waited for now; an equal text again is not repeated."""
-        ...
 
     def note(self, text: str) -> None:
         """Report an event, which stays readable."""
-        ...
 
     def state(self, state: RunState) -> None:
         """Report how far the run is; called many times per second."""
-        ...
 
     def __enter__(self) -> "ProgressReporter": ...
 

@@ -21,11 +21,9 @@ class Draws(Protocol):
 
     def confidence(self, level: str, discriminator: str) -> list[float]:
         """Return the confidences in the images that a level generates for each request."""
-        ...
 
     def quality(self, level: str, step: int) -> list[float] | None:
         """Return the quality of a level's image, refined from `step` on (0: from noise); None if not measured."""
-        ...
 
 
 class Job:

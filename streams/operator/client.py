@@ -23,11 +23,9 @@ class Following(Protocol):
 
     def close(self) -> None:
         """Stop delivering records."""
-        ...
 
     def wait_caught_up(self, timeout_s: float) -> None:
         """Block until all records of the past are delivered. Raises PochadeError after `timeout_s` seconds."""
-        ...
 
 
 class RequestClient:

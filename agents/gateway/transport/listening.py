@@ -30,27 +30,22 @@ class Listens(Protocol):
     @property
     def host(self) -> str:
         """The address to listen at."""
-        ...
 
     @property
     def port(self) -> int:
         """The port; 0: a free one."""
-        ...
 
     @property
     def tls_certificate(self) -> str:
         """A PEM file; "": plain HTTP."""
-        ...
 
     @property
     def tls_key(self) -> str:
         """A PEM file."""
-        ...
 
     @property
     def client_timeout_s(self) -> float:
         """For a request's head, and for reading its answer."""
-        ...
 
 
 class Listener:

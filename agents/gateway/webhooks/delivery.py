@@ -45,7 +45,6 @@ class Posts(Protocol):
 
     async def post(self, url: str, headers: dict[str, str], body: bytes) -> None:
         """Post a body. Raises NotDelivered."""
-        ...
 
 
 class HasTurn(Protocol):
@@ -55,7 +54,6 @@ class HasTurn(Protocol):
 
     def start(self, ring: Callable[[], None]) -> None:
         """Take part."""
-        ...
 
 
 Shown = Callable[[Job, str, str], dict[str, Any]]  # a job, the base of addresses, and the tenant -> a prediction

@@ -36,17 +36,14 @@ class Limits(Protocol):
     @property
     def max_prompt_bytes(self) -> int:
         """Bytes of UTF-8 of a prompt."""
-        ...
 
     @property
     def max_images(self) -> int:
         """Images of one request."""
-        ...
 
     @property
     def max_deadline_s(self) -> float:
         """Time of a deadline from now on, in s."""
-        ...
 
 
 class Way(Enum):

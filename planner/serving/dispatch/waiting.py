@@ -34,7 +34,6 @@ class Chosen(Protocol):
     @property
     def remaining_ms(self) -> float:
         """Work before it, in ms: of its call in progress, and of jobs that were sent to it."""
-        ...
 
 
 J = TypeVar("J")

@@ -74,42 +74,34 @@ class WindowJob(Protocol):
     @property
     def job_id(self) -> str:
         """Its id, which reasons name."""
-        ...
 
     @property
     def classified(self) -> ClassifiedValues:
         """Its classified request."""
-        ...
 
     @property
     def level(self) -> str:
         """The level that it was sent to."""
-        ...
 
     @property
     def routed_ms(self) -> float:
         """When it was sent there."""
-        ...
 
     @property
     def owners(self) -> int:
         """Number of workers that had its record in hand, this one included."""
-        ...
 
     @property
     def attempts(self) -> int:
         """Number of attempts at it, this one included: after deaths and after errors."""
-        ...
 
     @property
     def has_draft(self) -> bool:
         """Whether an image of its request was made, which is its answer if this one cannot come."""
-        ...
 
     @property
     def refines(self) -> bool:
         """Whether it is to begin with that draft."""
-        ...
 
 
 J = TypeVar("J", bound=WindowJob)
@@ -122,67 +114,51 @@ class Work(Protocol[J_contra]):
 
     def plan(self) -> Plan | None:
         """Return the plan in force; None: none has come."""
-        ...
 
     def has_ended(self, job: J_contra) -> bool:
         """Whether the request has its result, so that nothing of it is wanted any more."""
-        ...
 
     def refusal(self, job: J_contra) -> Rejection | None:
         """Return why the request is refused here: it equals one that ended its workers, or names what is not there."""
-        ...
 
     def has_objects(self, job: J_contra) -> bool:
         """Whether the job begins with objects that are to be fetched: images that its request names, or its draft."""
-        ...
 
     def changes(self, job: J_contra) -> Sequence[str]:
         """Return what of the prompts and images is changed, as far as a strict request does not allow it."""
-        ...
 
     def looks_up(self) -> bool:
         """Whether stored latents are looked up, as the plan in force has it."""
-        ...
 
     def key(self, job: J_contra) -> Hashable:
         """Return what is equal for jobs that can share a call."""
-        ...
 
     def run_ms(self, job: J_contra) -> float:
         """Return the profiled time of a job in a call of its own."""
-        ...
 
     def call_ms(self, jobs: Sequence[J_contra]) -> float:
         """Return the profiled time of a call."""
-        ...
 
     def judged_ms(self, job: J_contra) -> float:
         """Return how long judging its image takes, as far as it is judged."""
-        ...
 
     def lacking_ms(self, job: J_contra) -> float:
         """Return the time to load what the device lacks of the job's components."""
-        ...
 
     def size(self, job: J_contra) -> tuple[int, int]:
         """Return the pixels of an image of the job, and the number of its images."""
-        ...
 
     def has_failed_here(self, job: J_contra) -> bool:
         """Whether a call with the job has failed on this very worker before."""
-        ...
 
     def can_go_elsewhere(self, job: J_contra) -> bool:
         """Whether another worker takes jobs of the level, none of whose calls has failed with this one."""
-        ...
 
     def begins_with_own_image(self, job: J_contra) -> bool:
         """Whether the request names the image that it begins with, which is never left out."""
-        ...
 
     def on_blank(self, job: J_contra, kind: str, why: str) -> None:
         """Let a job begin from noise in place of a draft or a latent. `kind`: why, in one of few words."""
-        ...
 
 
 class Refuges(Protocol):
@@ -190,11 +166,9 @@ class Refuges(Protocol):
 
     def due(self, classified: ClassifiedValues, level: str, routed_ms: float) -> Due:
         """Return the time by which a job of `level` must be answered there."""
-        ...
 
     def placement(self, classified: ClassifiedValues, level: str, plan: Plan, now_ms: float) -> Placement | None:
         """Return the placement of a job of `level` on another one; None: no other is in time, or may stand in."""
-        ...
 
 
 class WindowLogic(Generic[J]):

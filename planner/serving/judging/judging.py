@@ -100,22 +100,18 @@ class JudgedJob(Protocol):
     @property
     def classified(self) -> ClassifiedValues:
         """Its classified request."""
-        ...
 
     @property
     def level(self) -> str:
         """The level that it was sent to."""
-        ...
 
     @property
     def variant(self) -> str:
         """The variant that serves the level."""
-        ...
 
     @property
     def attempt(self) -> int:
         """How often it was sent."""
-        ...
 
 
 class Work(Protocol[J_contra]):
@@ -123,27 +119,21 @@ class Work(Protocol[J_contra]):
 
     def job(self, image: J_contra) -> JudgedJob:
         """Return the image's job."""
-        ...
 
     def has_ended(self, image: J_contra) -> bool:
         """Whether the request has its result, so that nothing of it is wanted any more."""
-        ...
 
     def began_from_latent(self, image: J_contra) -> bool:
         """Whether the image was begun from a stored latent: one that found none is as any other of its variant."""
-        ...
 
     def refined_a_draft(self, image: J_contra) -> bool:
         """Whether the image was begun from the draft that it replaces."""
-        ...
 
     def sizes(self, image: J_contra) -> Sequence[Size]:
         """Return the width and height of each image of the job."""
-        ...
 
     def loads(self, plan: Plan, now_ms: float, tier: str) -> Loads:
         """Return the loads of all workers under a plan, for a request of `tier`."""
-        ...
 
 
 class DiscriminatorLogic(Generic[J]):

@@ -50,11 +50,9 @@ class FleetValues(Protocol):
 
     def serving_of(self, variant: str) -> int:
         """Number of workers that take new jobs of a variant."""
-        ...
 
     def slowness(self, variant: str) -> float:
         """Run time of a variant's calls as served, as a multiple of the profiled one."""
-        ...
 
 
 class _Kind(NamedTuple):

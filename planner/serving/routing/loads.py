@@ -15,29 +15,24 @@ class Loads(Protocol):
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free; infinite if no worker serves it."""
-        ...
 
     def ready_ms(self, variant: str, selection: Selection) -> float:
         """Time until a worker of a variant is free and has loaded what it lacks of a request's components.
 
         Of the worker where that is soonest; infinite if no worker serves the variant, which lists bases.
         """
-        ...
 
     def slowness(self, variant: str) -> float:
         """Run time of a variant's calls as served, as a multiple of the profiled one; 1 if no worker serves it.
 
         Median over the last heartbeats of the workers that take its new jobs.
         """
-        ...
 
     def serving_of(self, variant: str) -> int:
         """Number of workers that take new jobs of a variant."""
-        ...
 
     def serving(self) -> int:
         """Number of workers that take new jobs, of all variants."""
-        ...
 
 
 def shared_wait_ms(wait_ms: float, serving: int, planned: int, load_ms: float) -> float:

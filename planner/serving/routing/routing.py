@@ -69,23 +69,18 @@ class TenantRights(Protocol):
 
     def is_open(self, request_id: str, now_ms: int) -> bool:
         """Whether the request was admitted recently and has not ended."""
-        ...
 
     def admission_of(self, admission: Admission | None, tier: str, tenant: str, now_ms: float) -> Admission | None:
         """Return the share of the tenant's requests that the plan admits; the tenant has sent one more."""
-        ...
 
     def is_crowded_out(self, tenant: str, allowed_ms: float) -> bool:
         """Whether the backlog is that of other tenants."""
-        ...
 
     def refuse(self, work: Work, allowed_ms: float, now_ms: int) -> Rejection | None:
         """Why the tenant may not have this work now; None: it is open, and its tokens are taken."""
-        ...
 
     def ended(self, request_id: str) -> None:
         """The work of the request is open no more."""
-        ...
 
 
 class Case(NamedTuple):

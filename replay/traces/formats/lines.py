@@ -21,7 +21,6 @@ class Stream(Protocol):
 
     def readline(self, size: int, /) -> bytes:
         """Up to the end of the line, or `size` bytes."""
-        ...
 
 
 class Lines(Iterator[str]):
