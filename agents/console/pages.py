@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import jinja2
 from markupsafe import Markup, escape
 
 from planner.serving.decisions import scores_in_words
@@ -105,17 +104,20 @@ class Pages:
     def __init__(self, *, is_clear: bool, clock_ms: Callable[[], int]) -> None:
         """`is_clear`: prompts are shown as they are."""
         self._clock_ms = clock_ms
-        self._filters: dict[str, Callable[..., Any]] = {
+        filters: dict[str, Callable[..., Any]] = {
             "ago": ago, "duration": duration, "moment": moment, "date": date, "share": share, "number": number,
             "prompt": functools.partial(shown_prompt, is_clear=is_clear), "since": lambda ms: ago(clock_ms() - ms),
             "cited": functools.partial(cited, is_clear=is_clear), "visible": visible, "commands": with_commands,
             "score": lambda value: scores_in_words(value, digits=3)[0], "amount": amount,
         }  # fmt: skip
-        self._template = functools.cache(self._load_template)
+        self._templates = template("agents.console", "templates/base.html.jinja", filters).environment
+        self._templates.auto_reload = False  # an upgrade beneath a running process changes no page
 
-    def _load_template(self, name: str) -> jinja2.Template:
-        return template("agents.console", f"templates/{name}.html.jinja", self._filters)
+    def load(self) -> None:
+        """Compile all templates, so that no first request waits for that."""
+        for file in self._templates.list_templates(extensions=["jinja"]):
+            self._templates.get_template(file)
 
     def render(self, name: str, **values: Any) -> str:
         """Return a template's text with these values."""
-        return self._template(name).render(now_ms=self._clock_ms(), **values)
+        return self._templates.get_template(f"templates/{name}.html.jinja").render(now_ms=self._clock_ms(), **values)

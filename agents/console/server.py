@@ -91,6 +91,7 @@ def console_of(
     actions = Actions(producer.send, now_ms, process_user(), sessions.on_action)
     orders = Orders(settings, seen, client, producer.send, actions, commands, key)
     pages = Pages(is_clear=limits.prompts == "clear", clock_ms=now_ms)
+    pages.load()
     parts = Parts(limits.max_viewers)
     images = SealedImages(store, root_of(settings), key)
     console = Console(settings, seen, sessions, pages, images, parts, orders, commands, now_ms)

@@ -105,11 +105,11 @@ class Deployment:
         self.sessions = sessions
         client = RequestClient(settings, self.producer, clock_ms=self.clock_ms)
         orders = Orders(settings, self.view, client, self.send, actions, self.commands, KEY)
-        pages = Pages(is_clear=limits.prompts == "clear", clock_ms=self.clock_ms)
+        self.pages = Pages(is_clear=limits.prompts == "clear", clock_ms=self.clock_ms)
         self.parts = Parts(limits.max_viewers)
         images = SealedImages(self.store, "memory:", KEY)
         console_of = Console(
-            settings, self.view, sessions, pages, images, self.parts, orders, self.commands, self.clock_ms
+            settings, self.view, sessions, self.pages, images, self.parts, orders, self.commands, self.clock_ms
         )
         self.app: ASGIApp = app_of(console_of, settings, sessions)
         self.on_send: Callable[[Outgoing], None] = lambda _record: None

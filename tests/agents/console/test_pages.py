@@ -7,7 +7,9 @@ import json
 import re
 import shlex
 from typing import Any
+from unittest.mock import Mock
 
+import jinja2
 import pytest
 
 from agents.console.pages import MISSING, date, moment
@@ -838,3 +840,11 @@ def test_a_plan_is_bound_by_workers_that_are_gone_and_by_what_waits_in_vain(
     assert bound().startswith("No worker serves heavy; 1 request waits for it, oldest 0 s light: 1 of 2 workers ready")
     deployment.now_ms += 30_000
     assert bound().startswith("No worker serves: w-1 sent no heartbeat for 30 s; 1 request waits, oldest 30 s")
+
+
+def test_pages_that_were_loaded_compile_no_template_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployment = Deployment()
+    deployment.pages.load()
+    monkeypatch.setattr(jinja2.Environment, "compile", Mock(side_effect=AssertionError("compiled")))
+    for path in ("/", "/requests", "/gallery", "/try", "/fleet", "/plan", "/quality", "/dead-letters", "/checks"):
+        assert deployment.page(path).status_code == 200
