@@ -24,7 +24,7 @@ MAX_ERROR: Final = 600  # characters of what a command says as it fails
 MAX_NOTES: Final = 20  # lines that a command says beside its answer
 MAX_NOTE: Final = 400  # characters of one
 PROGRESS: Final = b"progress: "  # begins a line that says how far a command is (`replay/commands/covering.py`)
-SIMULATING: Final = 0.7  # of the time limit, after which a simulation goes on with what it has: the rest is reporting
+SIMULATING: Final = 0.5  # of the time limit, for which requests are simulated: a busy machine starts and reports slowly
 REPORT: Final = "report.json"
 OWN: Final = frozenset({"console", "gateway"})  # sections that no command needs
 

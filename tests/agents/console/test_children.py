@@ -95,4 +95,4 @@ pathlib.Path(sys.argv[-1], "report.json").write_text(str(float(sys.argv[sys.argv
     monkeypatch.setattr(children, "START", program)
     said, report = asyncio.run(asked())
     assert said == "joint: 30 of 60 min"
-    assert report == (21.0, ())
+    assert report == (15.0, ())
