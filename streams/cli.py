@@ -130,11 +130,9 @@ class Commands(CommandGroup):
             return None
         try:
             command = entry.load()
-        except ModuleNotFoundError as error:
-            said = lacking(error.name or "")
-            raise PochadeError(said or f"command {cmd_name!r} cannot be loaded from {entry.value}: {error}") from error
         except (ImportError, AttributeError) as error:
-            raise PochadeError(f"command {cmd_name!r} cannot be loaded from {entry.value}: {error}") from error
+            said = lacking(error.name or "") if isinstance(error, ModuleNotFoundError) else None
+            raise PochadeError(said or f"command {cmd_name!r} cannot be loaded from {entry.value}: {error}") from error
         assert isinstance(command, click.Command), f"{entry.value} is {type(command)}, not a click command"
         return command
 
@@ -156,11 +154,13 @@ class Commands(CommandGroup):
         try:
             return super().main(*args, **options)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            refused = error.filename and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+            if not refused and error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             with contextlib.suppress(OSError, ValueError):  # what is buffered would fail again at exit
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            click.echo(f"error: {error.strerror}: free space where {error.filename or 'output'} is written", err=True)
+            remedy = "let this user use {}, or name another --home" if refused else "free space where {} is written"
+            click.echo(f"error: {error.strerror}: {remedy.format(error.filename or 'output')}", err=True)
             sys.exit(1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

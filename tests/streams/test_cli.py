@@ -267,6 +267,13 @@ def test_a_full_disk_is_one_sentence(words: list[str]) -> None:
     assert b"error: No space left on device: free space" in done.stderr
 
 
+@pytest.mark.skipif(not os.path.isdir("/sys/kernel"), reason="there is no folder in which nobody can write")
+def test_a_home_that_cannot_be_written_is_one_sentence() -> None:
+    done = shown(["--home", "/sys/kernel/home", "--set", "catalog=profile", "demo"], subprocess.PIPE)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert re.fullmatch(rb"error: [\w -]+: let this user use /sys/\S+, or name another --home\n", done.stderr)
+
+
 def test_a_reader_that_has_left_ends_a_command_without_a_word() -> None:
     reading, writing = os.pipe()
     os.close(reading)
