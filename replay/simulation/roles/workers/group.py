@@ -20,6 +20,7 @@ class Member:
     partitions: list[int] = field(default_factory=list)
     wanted: list[int] = field(default_factory=list)  # partitions that are to be its
     waiting: deque[Job] = field(default_factory=deque)
+    coming: int = 0  # jobs that are written to its partitions, and not there yet
     suspects: int = 0  # of those that wait, jobs that a dead owner had begun
     is_awaited: bool = False  # its next heartbeat will change something
     has_learnt: bool = False  # of a change, and has not polled since
@@ -63,6 +64,7 @@ class Group:
         self.ends[partition] += 1
         owner = self._owners[partition]
         if owner is not None:
+            owner.coming += 1
             owner.has_news = True
 
     def deliver(self, partition: int, job: Job) -> Member | None:
@@ -73,6 +75,7 @@ class Group:
             self._orphans.append(job)
         else:
             owner.waiting.append(job)
+            owner.coming = max(0, owner.coming - 1)  # of a job that was written before it owned the partition none
             owner.has_news = True
         return owner
 
@@ -142,6 +145,7 @@ class Group:
             for partition in freed:
                 self._owners[partition] = None
             member.partitions = [partition for partition in member.partitions if partition not in freed]
+            member.coming = 0
             self._orphans += [job for job in member.waiting if job.partition in freed]
             member.wait_for([job for job in member.waiting if job.partition not in freed])
 

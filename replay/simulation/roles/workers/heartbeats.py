@@ -98,7 +98,7 @@ class Heartbeats:
         worker.heard_variant, worker.heard_state, worker.heard_remaining_ms = variant, state, 0.0
         if member is not None:
             member.has_news = False
-            if partitions and (worker.call or member.waiting):
+            if partitions and (worker.call or member.waiting or member.coming):
                 worker.heard_remaining_ms = worker.remaining_ms(now_ms)
         worker.heard_slowness = worker.logic.slowness if worker.logic is not None else 1.0
         if worker.lookups is not None:

@@ -95,5 +95,5 @@ class Worker:
         assert self.member is not None
         assert self.logic is not None
         left = remaining_ms(self.logic.in_hand_ms, now_ms - self.since_ms) if self.call else 0.0
-        waiting = len(self.member.waiting)
+        waiting = len(self.member.waiting) + self.member.coming
         return self.logic.waiting_ms(waiting) + left if waiting else left
