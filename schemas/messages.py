@@ -144,8 +144,7 @@ class CallTimes:
 class PromisedQuality:
     """What was promised of an image when it was kept: of images like it, of prompts as hard, so many are wrong at most.
 
-    Alike are those that its level's discriminator keeps at the same threshold; where it was not scored, all of its
-    level.
+    Alike are those that its level's discriminator keeps at the same threshold; if it was not scored, all of its level.
     """
 
     wrong_at_most: float  # share, [0, 1]
@@ -563,6 +562,7 @@ class Plan:
     residency: ResidencyPlan | None = None  # None: workers hold what their requests needed last
     scale: ScalePlan | None = None  # None: the fleet stays as it is
     quality_at_least: float = 0.0  # share right that is promised of what discriminators keep, by band; 0: none
+    holds: bool = False  # jobs wait in their variant's queue until a worker is about to be idle, if `dispatch` can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

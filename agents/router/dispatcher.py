@@ -1,6 +1,6 @@
 """Writes jobs for the workers that get them, and counts what is on its way: for the router and the discriminator.
 
-By a plan that pulls, jobs go to the queue of their variant instead, from which `waiting/` forwards them.
+By a plan that pulls or holds, jobs go to the queue of their variant instead, from which `waiting/` forwards them.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from planner.catalog.components import Selection
 from planner.catalog.entries import reuse_share, run_ms
 from planner.catalog.model import Catalog
 from planner.catalog.options import job_options, resolved_ms
-from planner.serving.dispatch.dispatch import DEFAULT_TIER, JobCost, Retry, WorkerChoice, holds, queued_ms
+from planner.serving.dispatch.dispatch import DEFAULT_TIER, JobCost, Retry, WorkerChoice, holds, holds_back, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.worker_loads import Load, Sent, WorkerPool
 from planner.serving.routing.placement import Placement, placed_job
@@ -29,17 +29,24 @@ class FleetLoads:
     """The loads of the workers at one moment, for the decisions on one request."""
 
     def __init__(
-        self, fleet: FleetView, catalog: Catalog, waiting: WaitingCounts, needs: Needs, at_ms: int, tier: str
+        self,
+        fleet: FleetView,
+        catalog: Catalog,
+        waiting: WaitingCounts,
+        needs: Needs,
+        at_ms: int,
+        tier: str,
+        plan: Plan,
     ) -> None:
         self._fleet = fleet
         self._catalog = catalog
         self._waiting = waiting
         self._needs = needs
-        self._at_ms, self._tier = at_ms, tier
+        self._at_ms, self._tier, self._holds = at_ms, tier, holds_back(plan)
 
     def wait_ms(self, variant: str) -> float:
         """Time until the least loaded worker of a variant is free, and its queue served; infinite without a worker."""
-        return self._fleet.wait_ms(variant, self._at_ms) + self._queued_ms(variant)
+        return self._fleet.wait_ms(variant, self._at_ms, self._queued_ms(variant), holds=self._holds)
 
     def ready_ms(self, variant: str, selection: Selection) -> float:
         """Time until a worker of a variant is free and has loaded what it lacks of a request's components."""
@@ -75,7 +82,7 @@ class Dispatcher:
         self._catalog = catalog
         self._fleet = fleet
         self._role = role
-        self._choice, self._needs = WorkerChoice(catalog), Needs(catalog)
+        self.choice, self._needs = WorkerChoice(catalog), Needs(catalog)
         # by id, a record not yet acknowledged (held, so that its id stays its own) and its handle in the loads. A send
         # that fails is repeated with the same record, reported to `on_undelivered`, or ends the process
         self._on_their_way: dict[int, tuple[Outgoing, Sent]] = {}
@@ -83,7 +90,7 @@ class Dispatcher:
     def loads(self, plan: Plan, at_ms: int, tier: str = DEFAULT_TIER) -> FleetLoads:
         """The loads of all workers under the plan in force, for the decisions on one request of `tier`."""
         self._fleet.obey(plan)
-        return FleetLoads(self._fleet, self._catalog, self._waiting, self._needs, at_ms, tier)
+        return FleetLoads(self._fleet, self._catalog, self._waiting, self._needs, at_ms, tier, plan)
 
     def send(
         self,
@@ -103,15 +110,15 @@ class Dispatcher:
         job = placed_job(
             classified, placement, share, plan_version=plan.version, now_ms=now_ms(), path=path, attempt=attempt
         )
-        if holds(plan):
-            record = waiting_record(job, cause, self._role, now_ms())
-            LIMITS.check(record)  # what is never written must not be counted
-            self._waiting.add(job.variant, 1)
-            return record
-        selection = placement.options.components
-        load = self.choose(plan, job, placement.run_ms, selection)
-        assert not isinstance(load, Retry), f"dispatch {plan.dispatch} has a job wait, and is not one that `holds`"
-        return self.record(job, load, placement.run_ms, selection, cause)
+        if not holds(plan, self._waiting.count(job.variant)):
+            selection = placement.options.components
+            load = self.choose(plan, job, placement.run_ms, selection)
+            if not isinstance(load, Retry):
+                return self.record(job, load, placement.run_ms, selection, cause)
+        record = waiting_record(job, cause, self._role, now_ms())
+        LIMITS.check(record)  # what is never written must not be counted
+        self._waiting.add(job.variant, 1)
+        return record
 
     def send_back(self, plan: Plan, job: GenerateJob, not_on: str, cause: Headers) -> Outgoing:
         """The record of a job to be generated again, for another worker of its variant than `not_on` if there is one.
@@ -154,7 +161,7 @@ class Dispatcher:
             cost = None
             if need is not None:
                 cost = JobCost(pool.slowness * own_ms, lambda place: pool.lacking_ms(place, need))
-            return self._choice.choose(plan, job.variant, job.classified.request.request_id, pool.free, at_ms, cost)
+            return self.choice.choose(plan, job.variant, job.classified.request.request_id, pool.free, at_ms, cost)
 
         return self._fleet.choose(job.variant, at_ms, choose)
 
@@ -171,7 +178,7 @@ class Dispatcher:
         if load is None:
             metrics.FALLBACKS.labels(self._role, "no-owner").inc()
         else:
-            self._choice.on_sent(job.variant)
+            self.choice.on_sent(job.variant)
             sent = self._fleet.sent(job.variant, load.partition, own_ms, now_ms(), self._need(job, components))
             self._on_their_way[id(record)] = record, sent
         return record

@@ -319,6 +319,7 @@ def _planner(opening: Opening) -> Threaded:
     opening.stack.callback(lease.close)
     known = catalogs.measured(settings.catalog)
     planner = PlannerLoop(settings, known, lease, views.plans, views.fleet)
+    planner.sources.builder.queues.held = views.waiting.count
     return Threaded(planner.run, planner.not_ready)
 
 

@@ -170,10 +170,10 @@ class FleetView:
         with self._lock:
             return self._loads.loads(variant, at_ms, self._silent_ms)
 
-    def wait_ms(self, variant: str, at_ms: int) -> float:
-        """Time until the least loaded worker of a variant is free; infinite if no worker serves it."""
+    def wait_ms(self, variant: str, at_ms: int, queued_ms: float = 0.0, *, holds: bool = False) -> float:
+        """Time until a worker of a variant is free, as `WorkerPool.wait_ms`; infinite if no worker serves it."""
         with self._lock:
-            return self._loads.pool(variant, at_ms, self._silent_ms).wait_ms(at_ms)
+            return self._loads.pool(variant, at_ms, self._silent_ms).wait_ms(at_ms, queued_ms, holds=holds)
 
     def ready_ms(self, variant: str, need: Need, at_ms: int) -> float:
         """Time until a worker of a variant is free and has loaded what it lacks of a need; infinite: there is none."""

@@ -28,6 +28,7 @@ def publish(
         allocation=proposal.allocation,
         batch=proposal.batch,
         dispatch=proposal.dispatch,
+        holds=proposal.holds,
         expected=proposal.expected,
         memory=json.dumps(proposal.memory, sort_keys=True),
         admission=proposal.admission,

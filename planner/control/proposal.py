@@ -23,6 +23,7 @@ class PlanProposal:
     reason: str = ""  # what the plan does not show by itself, such as its limits; `sentence.py` words the rest
     cascades: tuple[Cascade, ...] = ()
     dispatch: str = "least-work"
+    holds: bool = False  # as `Plan.holds`
     expected: Expected | None = None
     memory: dict[str, Any] = field(default_factory=dict)  # JSON values: what the policy needs next time
     strategy: str = "models"

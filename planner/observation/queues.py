@@ -1,7 +1,7 @@
 """Estimates the number of waiting jobs of a variant and the rate at which they join, from heartbeats."""
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.entries import run_ms, variant_of
 from planner.catalog.model import Catalog
@@ -24,6 +24,7 @@ class QueueGrowth:
     """
 
     def __init__(self) -> None:
+        self.held: Callable[[str], int] = Counter[str]().__getitem__  # variant -> jobs that wait before its workers
         self._ends: defaultdict[tuple[str, int], deque[tuple[int, int]]] = defaultdict(deque)  # (ms, end offset)
 
     def update_from_heartbeats(self, heartbeats: Mapping[str, ReceivedHeartbeat]) -> None:
@@ -53,7 +54,9 @@ class QueueGrowth:
             if beat.state not in GONE and beat.variant in catalog.variants:
                 jobs = _jobs_of(beat, catalog) - (beat.state == "painting")
                 waiting[beat.variant] = waiting.get(beat.variant, 0.0) + max(0.0, jobs)
-        return tuple(Queue(name, jobs, self._arriving_rps(name)) for name, jobs in sorted(waiting.items()))
+        return tuple(
+            Queue(name, jobs + self.held(name), self._arriving_rps(name)) for name, jobs in sorted(waiting.items())
+        )
 
     def unserved(
         self,

@@ -158,6 +158,7 @@ def _proposal(
     best_plan = replace(
         best.plan, routes=routes_with(reuse, best.plan.routes, cascades), cascades=cascades,
         memory=notes | dict(reuse.memory), weighs_moves=True,
+        holds=0 < seen.tiers.get("interactive", 0) < 1,  # else no job overtakes another
     )  # fmt: skip
     chosen = with_components(best_plan, model.catalog)
     return replace(

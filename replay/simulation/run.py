@@ -123,6 +123,7 @@ class Simulation:
         self._feed = ObservationFeed(
             self._events, setup, self._beats.groups, self.tally, arrivals_ms, is_batch, has_options=wishes is not None
         )
+        self._feed.queues.held = self._waiting.queues.count
         run_times = RunTimes(setup.variation, setup.seed)
         self._serving = self._new_serving(run_times)
         self._fleet = self._new_fleet(run_times)

@@ -72,8 +72,8 @@ class StubFleet:
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         return self._loads.loads(variant, at_ms, SILENT_MS)
 
-    def wait_ms(self, variant: str, at_ms: int) -> float:
-        return self._loads.pool(variant, at_ms, SILENT_MS).wait_ms(at_ms)
+    def wait_ms(self, variant: str, at_ms: int, queued_ms: float = 0.0, *, holds: bool = False) -> float:
+        return self._loads.pool(variant, at_ms, SILENT_MS).wait_ms(at_ms, queued_ms, holds=holds)
 
     def ready_ms(self, variant: str, need: Need, at_ms: int) -> float:
         return self._loads.pool(variant, at_ms, SILENT_MS).ready_ms(need, at_ms)

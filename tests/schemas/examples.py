@@ -339,6 +339,7 @@ def _priced() -> tuple[Any, ...]:
 
 
 PRICED = _priced()
+HOLDING = dataclasses.replace(SURE, holds=True)
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -357,6 +358,7 @@ EXAMPLE_OF = dict(
             *PROMISED,
             *MADE,
             *PRICED,
+            HOLDING,
         ),
         start=1,
     )

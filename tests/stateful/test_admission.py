@@ -178,10 +178,10 @@ class AdmissionMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted(self.records.keys() - self.open.keys() - self.ended)))
         wait_ms = self.fleet.wait_ms
 
-        def ends_meanwhile(variant: str, at_ms: int) -> float:
+        def ends_meanwhile(variant: str, at_ms: int, queued_ms: float, *, holds: bool) -> float:
             self.ended.add(name)
             self.tenants.ended(name)
-            return wait_ms(variant, at_ms)
+            return wait_ms(variant, at_ms, queued_ms, holds=holds)
 
         with (
             mock.patch.object(self.fleet, "wait_ms", ends_meanwhile),

@@ -23,7 +23,7 @@ ANSWER_S = 5.0
 
 
 class CountedWaiting(WaitingCounts):
-    """The counts of a process, counted anew every COUNT_S while its plan pulls or jobs wait. Thread-safe."""
+    """The counts of a process, each COUNT_S while its plan pulls or jobs wait; a planner's if it holds. Thread-safe."""
 
     def __init__(self, settings: Settings, variants: Sequence[str], plans: PlanView, role: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class CountedWaiting(WaitingCounts):
             client: Asked | None = None  # most plans hold no jobs back, and need none
             while not self._closing.wait(COUNT_S):
                 plan = self._plans.plan
-                if (plan is not None and holds(plan)) or self.any():
+                if (plan is not None and holds(plan, self._role == "planner")) or self.any():
                     group = waiting_group(self._settings.kafka.prefix)
                     client = client or stack.enter_context(asking(self._settings, group))
                     self._count(client)

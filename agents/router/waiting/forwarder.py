@@ -181,7 +181,8 @@ class Forwarder:
             queued = waiting.job
             return self._dispatcher.choose(plan, queued.job, queued.own_ms(plan), queued.components)
 
-        for waiting, decision in self._queues.forward(variant, plan, now_ms(), choose):
+        call = self._dispatcher.choice.call(plan, variant)
+        for waiting, decision in self._queues.forward(variant, plan, now_ms(), choose, call):
             queued, headers = waiting.job, waiting.job.record.headers
             self._counts.add(variant, -1)
             match decision:

@@ -47,6 +47,7 @@ def carry_over(
         allocation=allocation,
         batch=plan.batch,
         dispatch=plan.dispatch,
+        holds=plan.holds,
         reason=reason,
         memory=json.loads(plan.memory),
         reuse=plan.reuse,

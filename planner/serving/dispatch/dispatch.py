@@ -1,10 +1,11 @@
 """Chooses the worker of a variant that gets the next job, and the time of a sender's retry if none can."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from planner.catalog.entries import run_ms
+from planner.catalog.entries import Variant, run_ms
 from planner.catalog.model import Catalog
 from planner.serving.dispatch import least_cost
 from planner.serving.dispatch.free_times import FreeTimes, any_of
@@ -15,7 +16,12 @@ from schemas.messages import TIERS, Plan
 RETRY_MS: Final = 5.0  # between two looks for an idle worker
 INTERACTIVE, DEFAULT_TIER, _ = TIERS
 OVERTAKEN_MS: Final = 48_000.0  # of a queue, for which standard requests wait by default; the rest is waited for
-HOLDS: Final = frozenset({"pull"})  # kinds by which a job waits in its variant's queue until a worker is idle
+PULLS: Final = frozenset({"pull"})  # kinds by which a job waits in its variant's queue until a worker is idle
+KINDS: Final = ("least-cost", "least-work", "pull", "random", "round-robin")  # `least_cost.py`: if components count
+HELD: Final = frozenset({"least-cost", "least-work"})  # kinds by which jobs wait there if the plan holds them
+LEAD_MS: Final = 40.0  # before a worker is idle, held jobs go to it: about the time that they take to get there
+QUICK_MS: Final = 200.0  # of a worker's work, with which calls that are shorter are held: it takes as much at once
+SHORT: Final = 1.25  # times an image's own time, that a call with an interactive job takes at most
 
 
 class Retry(NamedTuple):
@@ -25,9 +31,25 @@ class Retry(NamedTuple):
     idle_in_ms: float  # until a worker can take it, as far as is known now
 
 
-def holds(plan: Plan) -> bool:
-    """Whether new jobs wait for an idle worker by this plan, instead of going to one at once."""
-    return plan.dispatch in HOLDS
+class Call(NamedTuple):
+    """The jobs that go to a worker at once, and what may lie before it then."""
+
+    jobs: int
+    beside: int  # of them, where an interactive one is among them
+    ahead_ms: float
+
+
+ONE: Final = Call(1, 1, 0.0)
+
+
+def holds(plan: Plan, waiting: int = 0) -> bool:
+    """Whether a new job waits in its variant's queue by this plan, where `waiting` jobs do, whatever workers have."""
+    return plan.dispatch in PULLS or (waiting > 0 and holds_back(plan))
+
+
+def holds_back(plan: Plan) -> bool:
+    """Whether new jobs wait by this plan while all workers have work, and go to one at once while one is idle."""
+    return plan.holds and plan.dispatch in HELD
 
 
 def queued_ms(jobs: int, image_ms: float, workers: int, tier: str = DEFAULT_TIER) -> float:
@@ -54,7 +76,7 @@ class WorkerChoice:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._sent: Counter[str] = Counter()  # jobs by variant
-        self._ahead_ms: dict[tuple[str, int], float] = {}
+        self._calls: dict[tuple[str, int, bool], Call] = {}
 
     def choose(
         self, plan: Plan, variant: str, request_id: str, free: FreeTimes, now_ms: float, cost: JobCost | None = None
@@ -70,12 +92,19 @@ class WorkerChoice:
             place = self._by_cost(plan.dispatch, variant, request_id, free, now_ms, cost)
             if place is not None:
                 return place
-        batch = plan.batch.get(variant, 1)
-        ahead = self._ahead_ms.get((variant, batch))
-        if ahead is None:
-            ahead = self._ahead_ms[variant, batch] = ahead_ms(run_ms(self._catalog.level(variant), 1), batch)
+        ahead = self.call(plan, variant).ahead_ms
+        if holds_back(plan) and ahead < free.wait_ms(now_ms):
+            return Retry(RETRY_MS, free.first_ms() - now_ms - ahead)
         place = pick(plan.dispatch, free, now_ms, request_id, self._sent[variant], ahead)
         return Retry(RETRY_MS, free.first_ms() - now_ms - ahead) if place is None else place
+
+    def call(self, plan: Plan, variant: str) -> Call:
+        """Return what goes to a worker of a variant at once by this plan."""
+        key = variant, plan.batch.get(variant, 1), holds_back(plan)
+        found = self._calls.get(key)
+        if found is None:
+            found = self._calls[key] = _call_of(self._catalog.level(variant), *key[1:])
+        return found
 
     def _by_cost(
         self, kind: str, variant: str, request_id: str, free: FreeTimes, now_ms: float, cost: JobCost
@@ -89,6 +118,18 @@ class WorkerChoice:
     def on_sent(self, variant: str) -> None:
         """A job was sent to the worker that was chosen."""
         self._sent[variant] += 1
+
+
+def _call_of(level: Variant, most: int, holds: bool) -> Call:
+    image_ms = run_ms(level, 1)
+    if not holds:
+        return Call(1, 1, ahead_ms(image_ms, most))
+    if level.bases:  # a job goes to the worker that has its components, or is to load them
+        return Call(1, 1, math.inf)
+    if run_ms(level, most) < QUICK_MS - LEAD_MS:
+        return Call(1, 1, QUICK_MS - run_ms(level, most))
+    beside = max(size for size in range(1, most + 1) if run_ms(level, size) <= SHORT * image_ms)
+    return Call(most, beside, LEAD_MS)
 
 
 def ahead_ms(image_ms: float, most: int) -> float:
@@ -110,44 +151,15 @@ def pick(
     those that tie for being free first, and at no other. Raises Unknown for a kind that is not in KINDS. Source of
     least-work: ARGUS 4.4, Eq. 3, with running work counted.
     """
-    rule = KINDS.get(kind)
-    if rule is None:
+    if kind not in KINDS:
         raise Unknown("dispatch", kind, KINDS)
-    return rule(free, now_ms, request_id, sent_before, most_ahead_ms) if len(free) else None
-
-
-def _shortest_queue(
-    free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float
-) -> int | None:
-    del sent_before, most_ahead_ms
-    return any_of(free.idle(now_ms) or free.first(), request_id)
-
-
-def _round_robin(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
-    del now_ms, request_id, most_ahead_ms
-    return sent_before % len(free)
-
-
-def _random(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
-    del now_ms, sent_before, most_ahead_ms
-    return any_of(range(len(free)), request_id)
-
-
-def _pull(free: FreeTimes, now_ms: float, request_id: str, sent_before: int, most_ahead_ms: float) -> int | None:
-    """An idle worker, else the first to be idle of those whose next call is not full."""
-    del sent_before
-    idle = free.idle(now_ms)
-    if idle:
-        return any_of(idle, request_id)
-    if free.first_ms() - now_ms >= most_ahead_ms:
+    if not len(free):
         return None
-    return any_of(free.first(), request_id)
-
-
-KINDS: dict[str, Callable[[FreeTimes, float, str, int, float], int | None]] = {
-    "least-cost": _shortest_queue,  # of jobs that need no components; else `least_cost.py`
-    "least-work": _shortest_queue,
-    "pull": _pull,
-    "random": _random,
-    "round-robin": _round_robin,
-}
+    if kind == "round-robin":
+        return sent_before % len(free)
+    if kind == "random":
+        return any_of(range(len(free)), request_id)
+    idle = free.idle(now_ms)
+    if kind == "pull" and not idle and free.first_ms() - now_ms >= most_ahead_ms:
+        return None
+    return any_of(idle or free.first(), request_id)

@@ -12,11 +12,14 @@ Source: MLoRA 6 and 7.2: a router that is "cost-aware", considers "both queue st
 workers that all have loaded what a job needs, and looks at few of them; this module looks at each.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from planner.serving.dispatch.free_times import any_of
 from schemas.errors import Unknown
+
+KINDS: Final = ("least-cost", "pull", "random", "round-robin")
+BY_COST: Final = frozenset({"least-cost", "pull"})  # kinds that look at what workers lack
 
 
 class Option(NamedTuple):
@@ -36,41 +39,24 @@ class Option(NamedTuple):
 def pick(kind: str, options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
     """Return the place in `options` of the worker for a job; None if there is none, or (pull) none is idle.
 
+    Source of pull: OctoAI, "Pull-based Routing", whose workers take the first request of the queue whenever they are
+    idle, and its plan of "cache-aware routing".
+
     `sent_before`: the sender's jobs to this variant so far. Equal arguments choose equally: ties are drawn by the
     request's own random number. Raises Unknown for a kind that is not in KINDS.
     """
-    rule = KINDS.get(kind)
-    if rule is None:
+    if kind not in KINDS:
         raise Unknown("dispatch", kind, KINDS)
-    return rule(options, request_id, sent_before) if options else None
-
-
-def _least_cost(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
-    del sent_before
+    if not options:
+        return None
+    if kind == "round-robin":  # the baseline of MLoRA 7.1 and of OctoAI's push routing
+        return sent_before % len(options)
+    if kind == "random":  # the other baseline of OctoAI's push routing
+        return any_of(range(len(options)), request_id)
+    if kind == "pull":  # where no worker is idle, the job waits in the one queue
+        idle = [place for place, option in enumerate(options) if option.queued_ms <= 0]
+        return _argmin(idle, lambda place: options[place].load_ms, request_id)
     return _argmin(range(len(options)), lambda place: options[place].cost_ms, request_id)
-
-
-def _round_robin(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
-    """The workers in turn, whatever they have to do. The baseline of MLoRA 7.1 and of OctoAI's push routing."""
-    del request_id
-    return sent_before % len(options)
-
-
-def _random(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
-    """Any worker, whatever it has to do. The other baseline of OctoAI's push routing."""
-    del sent_before
-    return any_of(range(len(options)), request_id)
-
-
-def _pull(options: Sequence[Option], request_id: str, sent_before: int) -> int | None:
-    """The idle worker with the least time to load what it lacks; where none is idle, the job waits in the one queue.
-
-    Source: OctoAI, "Pull-based Routing", whose workers take the first request of the queue whenever they are idle, and
-    its plan of "cache-aware routing".
-    """
-    del sent_before
-    idle = [place for place, option in enumerate(options) if option.queued_ms <= 0]
-    return _argmin(idle, lambda place: options[place].load_ms, request_id)
 
 
 def _argmin(places: Sequence[int], cost: Callable[[int], float], request_id: str) -> int | None:
@@ -79,13 +65,3 @@ def _argmin(places: Sequence[int], cost: Callable[[int], float], request_id: str
     costs = [cost(place) for place in places]
     lowest = min(costs)
     return any_of([place for place, each in zip(places, costs, strict=True) if each == lowest], request_id)
-
-
-KINDS: Final[Mapping[str, Callable[[Sequence[Option], str, int], int | None]]] = {
-    "least-cost": _least_cost,
-    "pull": _pull,
-    "random": _random,
-    "round-robin": _round_robin,
-}
-
-BY_COST: Final = frozenset({"least-cost", "pull"})  # kinds that look at what workers lack

@@ -7,9 +7,11 @@ the order in which they came. What waits for one variant keeps no job of another
 
     its request has a result            dropped: cancelled, past its deadline by the ledger, or a repetition
     it cannot end by its deadline       ended, with its draft as the answer if it has one; the wait for the next free
-                                        worker counts, which its sender could not know
+                                        worker counts, which its sender could not know. If the plan holds: nothing yet,
+                                        as its worker may send it to a level that is in time (`routing/refuge.py`)
     a worker of its variant is idle     sent to it
     the plan pulls, and none is idle    it waits, and those behind it
+    the plan holds                      it waits until a worker is about to be idle, to which a call of jobs goes then
     the plan pushes                     sent as any job: waiting jobs leave at once when a plan changes to pushing
     no worker serves its variant        it waits while the plan gives the variant a worker, else it goes to the jobs
                                         of the variant, from where orphaned jobs are rerouted (`routing/reroute.py`)
@@ -24,7 +26,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from planner.serving.deadlines import can_meet
 from planner.serving.decisions import DEADLINE, ENDED, Ignored, Rejection
-from planner.serving.dispatch.dispatch import DEFAULT_TIER, Retry, holds
+from planner.serving.dispatch.dispatch import DEFAULT_TIER, ONE, Call, Retry, holds, holds_back
 from schemas.messages import TIERS, Plan, Status
 
 
@@ -115,23 +117,33 @@ class PullQueues(Generic[J]):
         return min((self._idle_in_ms.get(variant, 0.0) for variant in self.variants()), default=float("inf"))
 
     def forward(
-        self, variant: str, plan: Plan, now_ms: float, choose: Callable[[Waiting[J]], W | Retry | None]
-    ) -> Iterator[tuple[Waiting[J], Decision[W]]]:
+        self, variant: str, plan: Plan, now_ms: float, choose: Callable[[Waiting[J]], W | Retry | None],
+        call: Call = ONE,
+    ) -> Iterator[tuple[Waiting[J], Decision[W]]]:  # fmt: skip
         """Yield the jobs of a variant that wait no more with the decision on each, the first of the queue first.
 
-        `choose`: the worker of a job by the plan's dispatch, Retry where it is to wait for one, None where the variant
-        has no worker. It must know what was sent to each of the jobs that were yielded before.
+        `choose`: the worker of a `call` of jobs by the plan's dispatch, Retry where they are to wait for one, None if
+        the variant has no worker. It must know what was sent to each of the jobs that were yielded before.
         """
+        open_calls = deque[tuple[W | None, int]]()  # of workers chosen here, with the number of jobs that may join
+
+        def worker_of(waiting: Waiting[J]) -> W | Retry | None:
+            chosen = choose(waiting)
+            return open_calls[0][0] if isinstance(chosen, Retry) and open_calls else chosen
+
         lanes = self._lanes.get(variant)
         if lanes is None:
             return
         self._idle_in_ms.pop(variant, None)
         while lane := lanes.next(self._overtook[variant]):
-            decision = self._decide(lane[0], variant, plan, now_ms, choose)
+            decision = self._decide(lane[0], variant, plan, now_ms, worker_of)
             if isinstance(decision, Retry):
                 self._idle_in_ms[variant] = max(0.0, decision.idle_in_ms)
                 return
             if isinstance(decision, Forward):
+                joins = open_calls and open_calls[0][0] is decision.worker
+                left = open_calls.popleft()[1] if joins else call.beside if lanes.interactive else call.jobs
+                open_calls += [(decision.worker, left - 1)] * (left > 1)
                 overtakes = lane is lanes.interactive and lanes.standard
                 self._overtook[variant] = self._overtook[variant] + 1 if overtakes else 0
             yield lane.popleft(), decision
@@ -142,14 +154,15 @@ class PullQueues(Generic[J]):
     ) -> Decision[W] | Retry:  # fmt: skip
         if waiting.request_id in self._ended:
             return ENDED
-        if not can_meet(waiting.deadline_ms, now_ms + waiting.least_ms):
+        ends_late = not holds_back(plan)  # else its worker ends it, or sends it to a level that is in time
+        if ends_late and not can_meet(waiting.deadline_ms, now_ms + waiting.least_ms):
             return _too_late(variant, waiting, "no worker was idle before")
         chosen = choose(waiting)
         if isinstance(chosen, Retry):
             return chosen
         if chosen is None:
             return NO_WORKER_YET if holds(plan) and variant in plan.allocation.values() else Forward(None)
-        if not can_meet(waiting.deadline_ms, now_ms + chosen.remaining_ms + waiting.least_ms):
+        if ends_late and not can_meet(waiting.deadline_ms, now_ms + chosen.remaining_ms + waiting.least_ms):
             return _too_late(variant, waiting, f"its next worker was busy for {chosen.remaining_ms:.0f} ms more")
         return Forward(chosen)
 

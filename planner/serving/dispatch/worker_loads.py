@@ -120,9 +120,14 @@ class WorkerPool:
         del self._slownesses[bisect_left(self._slownesses, before)]
         insort(self._slownesses, now)
 
-    def wait_ms(self, now_ms: float) -> float:
-        """Time until the least loaded worker is free; infinite where there is none."""
-        return self.free.wait_ms(now_ms)
+    def wait_ms(self, now_ms: float, queued_ms: float = 0.0, *, holds: bool = False) -> float:
+        """Time until the least loaded worker is free, and its share of a queue done; infinite where there is none.
+
+        `holds`: the plan does, and calls of what is queued go to all workers: the mean one's work counts.
+        """
+        if not (holds and queued_ms):
+            return self.free.wait_ms(now_ms) + queued_ms
+        return queued_ms + sum([max(0.0, at_ms - now_ms) for at_ms in self.free]) / len(self.free)
 
     def ready_ms(self, need: Need, now_ms: float) -> float:
         """Time until the first worker is free and has loaded what it lacks of a need; infinite where there is none.

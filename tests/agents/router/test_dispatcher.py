@@ -113,6 +113,20 @@ def test_pull_writes_to_the_queue_of_the_variant_and_what_waits_there_lengthens_
     assert before.wait_ms("heavy") == math.inf
 
 
+def test_a_plan_that_holds_queues_jobs_while_every_worker_has_work_and_behind_those_that_wait(
+    fleet: StubFleet,
+) -> None:
+    dispatcher, plan = Dispatcher(a_catalog(), fleet, "router"), both_on_light(holds=True)
+    topics = []
+    for number in range(40):
+        classified = a_classified(a_request(request_id=f"r-{number}"))
+        topics.append(dispatcher.send(plan, classified, on("light"), cause={}).topic)
+    assert topics[0] == topics[1] == "jobs.light.v1"
+    held = topics.index("waiting.light.v1")
+    assert set(topics[held:]) == {"waiting.light.v1"}
+    assert dispatcher.send(both_on_light(), a_classified(a_request()), on("light"), cause={}).topic == "jobs.light.v1"
+
+
 def test_a_job_that_waits_goes_to_no_busy_worker(fleet: StubFleet) -> None:
     for worker, partition in (("w-1", 0), ("w-2", 1)):
         fleet.receive(a_heartbeat(worker_id=worker, partitions=(owned(partition, 5, remaining_ms=60_000),)), now_ms())

@@ -89,10 +89,10 @@ def test_what_ends_while_it_is_decided_on_is_not_open(fleet: StubFleet, monkeypa
     router = a_router(fleet, StubPlans(a_plan()), ended, tenants)
     wait_ms = fleet.wait_ms
 
-    def ends_meanwhile(variant: str, at_ms: int) -> float:
+    def ends_meanwhile(variant: str, at_ms: int, queued_ms: float, *, holds: bool) -> float:
         ended.add("r-1")
         tenants.ended("r-1")
-        return wait_ms(variant, at_ms)
+        return wait_ms(variant, at_ms, queued_ms, holds=holds)
 
     monkeypatch.setattr(fleet, "wait_ms", ends_meanwhile)
     assert asyncio.run(router.on_record(a_record(a_classified()))) == []

@@ -79,3 +79,10 @@ def test_of_several_variants_whose_workers_load_each_has_its_share_of_the_plan()
     loads = [a_heartbeat(worker_id=w, variant=v, state="loading", partitions=()) for w, v in plan.allocation.items()]
     beats = {beat.worker_id: ReceivedHeartbeat(beat, NOW_MS) for beat in loads}
     assert QueueGrowth().unserved(beats, beats, a_catalog(), plan, 8) == {"light": 2.0, "heavy": 6.0}
+
+
+def test_jobs_that_are_held_before_a_variants_workers_wait_too() -> None:
+    growth = QueueGrowth()
+    growth.held = {"light": 7, "heavy": 3}.__getitem__
+    (queue,) = growth.queues(beats(0, a_heartbeat()), ["w-1"], a_catalog())
+    assert queue == Queue("light", 7.0, 0.0)

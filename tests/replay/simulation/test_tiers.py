@@ -58,6 +58,18 @@ def test_where_workers_pull_a_full_standard_queue_makes_interactive_requests_wai
     assert standard.ends[Status.EXPIRED] > 0.03 * len(others)
 
 
+def test_where_a_plan_holds_a_full_standard_queue_lets_interactive_requests_share_the_next_short_call() -> None:
+    """5 % interactive beside more than 8 workers generate; calls of four take 400 ms, of two 240."""
+    own, others = arrivals(4.6, 92, seed=101), arrivals(92, 1840, seed=102)
+    at_ms = np.concatenate([own, others])
+    order = np.argsort(at_ms, kind="stable")
+    trace = asking(at_ms[order], TIERS[:2])
+    trace.wish[:] = order >= len(own)
+    run = run_of(trace, policy="joint", parameters={}, workers=8, slo_ms=2000.0, drops=False, seed=1)
+    medians = [run.tally.tiers[tier].latencies.quantile(0.5) or 0 for tier in ("interactive", "standard")]
+    assert medians[0] < 2 * HEAVY_MS < 4 * HEAVY_MS < medians[1]
+
+
 def p95_ms(run: Ran) -> float:
     found = run.tally.tiers["interactive"].latencies.quantile(0.95)
     assert found is not None

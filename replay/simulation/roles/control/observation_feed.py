@@ -141,7 +141,7 @@ class ObservationFeed:
         self._in_flight = self._builder.in_flight if setup.is_scaled else None  # else it is not needed
         self._best_ms = run_ms(setup.catalog.best(), 1)
         self._results, self._learns = self._builder.results, setup.learns or terms_of(named(setup.policy)).learns
-        arrivals = self._builder.arrivals
+        arrivals, self.queues = self._builder.arrivals, self._builder.queues
         self.on_sampled, self.on_classified = arrivals.on_sampled, arrivals.on_classified
         self._scores: defaultdict[int, list[tuple[str, str, float]]] = defaultdict(
             list

@@ -50,7 +50,8 @@ class Forwarder(Sender):
     def _forward(self, variants: Iterable[str]) -> None:
         plan, now_ms = self._plan_state.plan, self._events.now_ms
         for variant in variants:
-            for waiting, decision in self._queues.forward(variant, plan, now_ms, self._worker_of):
+            call = self._choice.call(plan, variant)
+            for waiting, decision in self._queues.forward(variant, plan, now_ms, self._worker_of, call):
                 match decision:
                     case Forward():
                         self._send(waiting.job, None if decision.worker is None else decision.worker.place)

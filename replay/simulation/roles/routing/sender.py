@@ -6,7 +6,7 @@ from typing import Self
 
 from planner.catalog.components import Selection
 from planner.catalog.options import AS_IT_IS, resolve_options
-from planner.serving.dispatch.dispatch import DEFAULT_TIER, JobCost, Retry, WorkerChoice, holds, queued_ms
+from planner.serving.dispatch.dispatch import DEFAULT_TIER, JobCost, Retry, WorkerChoice, holds, holds_back, queued_ms
 from planner.serving.dispatch.lacking import Need, Needs
 from planner.serving.dispatch.waiting import PullQueues, Waiting
 from planner.serving.dispatch.worker_loads import WorkerPool
@@ -21,6 +21,7 @@ from replay.simulation.times import CallTimes
 from schemas.ids import draw
 
 NO_OWNER = "no-owner"
+HELD = Retry(0.0, 0.0)
 
 
 def ignore(_variant: str) -> None:
@@ -76,7 +77,8 @@ class FleetLoads:
     def wait_ms(self, variant: str) -> float:
         """Return the ms until the least loaded worker of a variant is free; infinite if no worker serves it."""
         pool = self.pool(variant)
-        return pool.wait_ms(self._events.now_ms) + self._queued_ms(variant, pool)
+        queued_ms, holds = self._queued_ms(variant, pool), holds_back(self._plan_state.plan)
+        return pool.wait_ms(self._events.now_ms, queued_ms, holds=holds)
 
     def ready_ms(self, variant: str, selection: Selection) -> float:
         """Time until a worker of a variant is free and has loaded what it lacks of a request's components."""
@@ -116,13 +118,13 @@ class Sender:
         self._choice, self._waiting = WorkerChoice(times.catalog), waiting
 
     def _place(self, job: Job) -> None:
-        """Send it to a worker of its variant, or where one may come; by a plan that pulls, to the variant's queue."""
-        if holds(self._plan_state.plan):
+        """Send it to a worker of its variant, or where one may come, or to the variant's queue."""
+        is_held = holds(self._plan_state.plan, self._waiting.queues.count(job.variant))
+        place = HELD if is_held else self._choose(job)
+        if isinstance(place, Retry):
             self.enqueue(job)
-            return
-        place = self._choose(job)
-        assert not isinstance(place, Retry)
-        self._send(job, place)
+        else:
+            self._send(job, place)
 
     def enqueue(self, job: Job) -> None:
         """Put it into the queue of its variant."""

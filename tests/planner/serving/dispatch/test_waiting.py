@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from planner.serving.decisions import DEADLINE, ENDED, Rejection
-from planner.serving.dispatch.dispatch import Retry, queued_ms
+from planner.serving.dispatch.dispatch import ONE, Call, Retry, queued_ms
 from planner.serving.dispatch.waiting import Forward, PullQueues, Waiting
 from schemas.messages import Plan, Status
 from tests.builders import a_plan
 from tests.stateful.depth import depth
 
 PULL, PUSH = a_plan(dispatch="pull"), a_plan(dispatch="least-work")
+HOLD, CALL = a_plan(holds=True), Call(4, 2, 40.0)
 NOW_MS = 1000.0
 
 
@@ -50,8 +51,10 @@ def a_waiting(name: str, variant: str = "light", **changes: object) -> Waiting[s
     return Waiting(variant, name, **(values | changes))  # type: ignore[arg-type]
 
 
-def gone(queues: PullQueues[str], variant: str, workers: Workers, plan: Plan = PULL) -> dict[str, object]:
-    found = queues.forward(variant, plan, NOW_MS, workers.choose)
+def gone(
+    queues: PullQueues[str], variant: str, workers: Workers, plan: Plan = PULL, call: Call = ONE
+) -> dict[str, object]:
+    found = queues.forward(variant, plan, NOW_MS, workers.choose, call)
     return {waiting.request_id: decision for waiting, decision in found}
 
 
@@ -95,6 +98,38 @@ def test_a_standard_request_goes_after_four_interactive_ones_however_many_come(q
         queues.add("light", a_waiting(f"j-{number}", tier="interactive"))
         order += gone(queues, "light", Workers(light=1))
     assert [order.index(f"r-{number}") for number in range(3)] == [4, 9, 14]
+
+
+def test_a_worker_gets_a_call_of_jobs_at_once_and_fewer_beside_an_interactive_one(queues: PullQueues[str]) -> None:
+    for number in range(9):
+        queues.add("light", a_waiting(f"r-{number}"))
+    assert list(gone(queues, "light", Workers(light=1), HOLD, CALL).values()) == [to("light-1")] * 4
+    queues.add("light", a_waiting("i-1", tier="interactive"))
+    decided = gone(queues, "light", Workers(light=1), HOLD, CALL)
+    assert list(decided) == ["i-1", "r-4"]
+    assert queues.count("light") == 4
+
+
+def test_a_standard_request_goes_after_four_interactive_ones_where_a_call_goes_at_once(
+    queues: PullQueues[str],
+) -> None:
+    order = list[str]()
+    for number in range(20):
+        queues.add("light", a_waiting(f"r-{number}"))
+        for name in "ijk":
+            queues.add("light", a_waiting(f"{name}-{number}", tier="interactive"))
+        order += gone(queues, "light", Workers(light=1), HOLD, CALL)
+    assert len(order) == 40
+    assert [order.index(f"r-{number}") for number in range(3)] == [4, 9, 14]
+
+
+def test_a_late_job_goes_to_its_worker_where_the_plan_holds_as_that_may_send_it_to_another_level(
+    queues: PullQueues[str],
+) -> None:
+    queues.add("light", a_waiting("late", deadline_ms=NOW_MS))
+    assert gone(queues, "light", Workers(light=1, remaining_ms=40.0), HOLD, CALL) == {
+        "late": Forward(Worker("light-1", 40.0))
+    }
 
 
 def test_interactive_requests_that_go_while_no_standard_one_waits_have_overtaken_none(queues: PullQueues[str]) -> None:

@@ -53,6 +53,15 @@ class OneWorker:
         return [worker.worker_id for worker in self.loads.pool("light").workers]
 
 
+def test_a_job_on_its_way_to_a_worker_is_work_before_it_as_on_a_topic_whose_end_it_is() -> None:
+    one = OneWorker()
+    one.ids(1000.0)
+    one.loads.view.on_sent("light", 0, one.group.ends[0], 20.0, one.events.now_ms)
+    one.group.written(0)
+    one.beats.now(one.worker)
+    assert one.loads.wait_ms("light") == 20.0
+
+
 def test_a_worker_with_nothing_new_to_say_is_taken_for_alive_for_as_long_as_it_lives() -> None:
     one = OneWorker()
     assert [one.ids(1000.0 * second) for second in range(1, 20)] == [["w-1"]] * 19
