@@ -43,6 +43,8 @@ def base(files: Sequence[pathlib.Path], root: pathlib.Path) -> None:
     bundle.write_text("".join(each.read_text() for each in certificates))
     (root / "usr/bin/python3").symlink_to("python3.11")
     (root / HOME).mkdir(parents=True)
+    for path in filter(pathlib.Path.is_dir, root.rglob("*")):
+        path.chmod(0o755)
     (root / "tmp").chmod(0o1777)
 
 
