@@ -63,11 +63,7 @@ def find(settings: Located) -> Address | None:
 
 
 def bootstrap_servers(settings: Located) -> str:
-    """Return the bootstrap servers that clients connect to.
-
-    Raises:
-        PochadeError: none is configured and none runs.
-    """
+    """Return the bootstrap servers that clients connect to. Raises PochadeError: none is configured and none runs."""
     found = find(settings)
     if found is None:
         home = settings.home.expanduser().resolve()

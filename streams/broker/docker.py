@@ -42,8 +42,7 @@ def run_command(name: str, ports: Ports, cluster_id: str) -> list[str]:
 def start(kafka_home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> Container:
     """Start the container, pulling the image if it is missing; it is not ready yet.
 
-    Raises:
-        PochadeError: Docker refused; its own words are in the message.
+    Raises PochadeError: Docker refused; its own words are in the message.
     """
     container = Container(container_name(kafka_home))
     docker("rm", "-f", container.name)

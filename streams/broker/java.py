@@ -67,8 +67,7 @@ def launch(
 ) -> Process:
     """Start a node with Kafka's own `settings`, on `folder`/data, formatted if it is new; it is not ready yet.
 
-    Raises:
-        PochadeError: the data is in use, or could not be formatted.
+    Raises PochadeError: the data is in use, or could not be formatted.
     """
     _check_unused(folder)
     _write_settings(folder, settings)
@@ -95,11 +94,7 @@ def prepare(kafka_home: pathlib.Path, say: Say) -> tuple[str, pathlib.Path]:
 
 
 def find_java() -> str:
-    """The Java to run, `JAVA_HOME`'s first.
-
-    Raises:
-        JavaMissing: none is found, or it is older than `JAVA_AT_LEAST`.
-    """
+    """The Java to run, `JAVA_HOME`'s first. Raises JavaMissing: none is found, or it is older than `JAVA_AT_LEAST`."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(pathlib.Path(home, "bin"))) if home else None
     found = found or shutil.which("java")

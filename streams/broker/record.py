@@ -47,11 +47,7 @@ def path(kafka_home: pathlib.Path) -> pathlib.Path:
 
 
 def read(kafka_home: pathlib.Path) -> Record | None:
-    """The record, or None where no broker was ever started.
-
-    Raises:
-        PochadeError: the file is not one of ours.
-    """
+    """The record, or None where no broker was ever started. Raises PochadeError: the file is not one of ours."""
     file = path(kafka_home)
     if not file.exists():
         return None

@@ -38,11 +38,7 @@ class Refused(Exception):
 
 
 def answer(path: str) -> Any:
-    """The JSON value for a GET of `path`.
-
-    Raises:
-        Refused: no such path, subject, version or id.
-    """
+    """The JSON value for a GET of `path`. Raises Refused: no such path, subject, version or id."""
     plain = urlsplit(path).path.rstrip("/") or "/"
     for pattern, respond in _ROUTES:
         match = pattern.fullmatch(plain)
@@ -167,11 +163,7 @@ def running(kafka_home: pathlib.Path) -> list[Process]:
 
 @retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(15), wait=wait_fixed(0.02), reraise=True)
 def wait_until_ready(url: str) -> None:
-    """Wait until the registry answers.
-
-    Raises:
-        OSError: not within 15 s.
-    """
+    """Wait until the registry answers. Raises OSError: not within 15 s."""
     _open(f"{url}/subjects").close()
 
 

@@ -127,10 +127,7 @@ def awaited_schema(data: bytes | None) -> int | None:
 def encode_result(result: Result, format: str) -> bytes:
     """Encode a result as `results.format` says: framed Avro, or one JSON object.
 
-    With `schemas.write_up_to` JSON is that of 0.1, whose `path` is a string of JSON.
-
-    Raises:
-        Unknown: another format.
+    With `schemas.write_up_to` JSON is that of 0.1, whose `path` is a string of JSON. Raises Unknown: another format.
     """
     if format == "avro":
         return encode(result)
@@ -158,8 +155,7 @@ def as_written(values: Mapping[str, Any]) -> Mapping[str, Any]:
 def decode_result(data: bytes | None) -> Result:
     """The result in a record of `results`, whichever format it was written in; fields of later versions are ignored.
 
-    Raises:
-        InvalidRecord: neither framed Avro nor a JSON object with a result's fields.
+    Raises InvalidRecord: neither framed Avro nor a JSON object with a result's fields.
     """
     if not data or data[0] == 0:
         return decode(data, Result)
@@ -175,8 +171,7 @@ def decode_result(data: bytes | None) -> Result:
 def from_values(kind: Any, values: Mapping[str, Any]) -> Any:
     """A dataclass, from a dict as Avro and JSON have it: lists for tuples, dicts for dataclasses.
 
-    Raises:
-        ValueError: a missing field or a value of the wrong type; the first of these.
+    Raises ValueError: a missing field or a value of the wrong type; the first of these.
     """
     try:
         return _adapter(kind).validator.validate_python(values)
@@ -187,8 +182,7 @@ def from_values(kind: Any, values: Mapping[str, Any]) -> Any:
 def from_json(kind: Any, text: str | bytes) -> Any:
     """A dataclass, or a tuple of them, in JSON; unknown fields are ignored.
 
-    Raises:
-        ValueError: no JSON, nested without end, a missing field or a value of the wrong type; the first of these.
+    Raises ValueError: no JSON, nested without end, a missing field or a value of the wrong type; the first of these.
     """
     try:
         return _adapter(kind).validate_json(text, strict=True)

@@ -33,8 +33,7 @@ def requests_in(
 
     `check` raises InvalidRequest for one that would not be served.
 
-    Raises:
-        InvalidFile: which entries are wrong and why; ids that are given twice too.
+    Raises InvalidFile: which entries are wrong and why; ids that are given twice too.
     """
     wrong: list[str] = []
     requests: list[dict[str, Any]] = []
@@ -64,8 +63,7 @@ def requests_in(
 def request_of(fields: dict[str, Any], now_ms: int) -> GenerateRequest:
     """A request from its JSON fields, with an id and a creation time where it names none.
 
-    Raises:
-        InvalidRequest: an unknown field, a value of the wrong type, or an empty id.
+    Raises InvalidRequest: an unknown field, a value of the wrong type, or an empty id.
     """
     if fields.get("request_id") == "":  # on the topic its position would name it; here there is none
         raise InvalidRequest("request_id must not be empty: leave it out to have one made", field="request_id")

@@ -62,8 +62,7 @@ def config_of(bootstrap: str, properties: Mapping[str, str]) -> dict[str, str]:
 def client_config(cluster: ClusterSettings) -> dict[str, str]:
     """Return the configuration of every client: address, quick reconnects, then `[kafka.properties]` untouched.
 
-    Raises:
-        PochadeError: no broker is configured and none runs.
+    Raises PochadeError: no broker is configured and none runs.
     """
     return config_of(cluster.broker_address(), cluster.kafka.properties)
 
@@ -71,8 +70,7 @@ def client_config(cluster: ClusterSettings) -> dict[str, str]:
 def producer_config(cluster: ClusterSettings) -> dict[str, str]:
     """`client_config`, and as long as a record's copies may take until it is sent again.
 
-    Raises:
-        PochadeError: no broker is configured and none runs.
+    Raises PochadeError: no broker is configured and none runs.
     """
     return {"request.timeout.ms": str(ANSWER_MS), **client_config(cluster)}
 

@@ -32,11 +32,7 @@ SAFE_COPIES = 3  # with which one broker may be away and two are still in sync
 
 
 def own_topics(settings: Settings) -> list[str]:
-    """Return the names of this deployment's topics that exist.
-
-    Raises:
-        Unreachable: the cluster does not answer.
-    """
+    """Return the names of this deployment's topics that exist. Raises Unreachable: the cluster does not answer."""
     found = probe.probe(client_config(settings), ANSWER_LIMIT_S).topics
     return sorted(name for name in found if name.startswith(settings.kafka.prefix + "."))
 
@@ -46,10 +42,7 @@ def create_topics(settings: Settings, variants: Sequence[str] = ()) -> list[str]
 
     Existing topics stay as they are. On the embedded broker one copy is kept, elsewhere as many as the cluster says, of
     which two must be in sync before a record is acknowledged where there are three. A cluster that allows no records
-    of the table's size gets its own limit.
-
-    Raises:
-        PochadeError: which topic the cluster refused, why, and what to do.
+    of the table's size gets its own limit. Raises PochadeError: which topic the cluster refused, why, and what to do.
     """
     exists = set(own_topics(settings))
     wanted: list[Topic] = [

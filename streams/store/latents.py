@@ -39,8 +39,7 @@ class UnfitLatent(PochadeError):
 class Latent:
     """One image's latent, as the autoencoder's encoder gives it, scaled for denoising.
 
-    Raises:
-        UnfitLatent: dtype, shape or values are none of a latent.
+    Raises UnfitLatent: dtype, shape or values are none of a latent.
     """
 
     values: np.ndarray  # float16 or float32 [channels, height, width], finite
@@ -69,8 +68,7 @@ class LatentSpace(NamedTuple):
     def check(self, latent: Latent, width: int, height: int) -> None:
         """Check that an image of this size, in pixels, can begin with this latent.
 
-        Raises:
-            UnfitLatent: the latent is of another autoencoder, or of another size.
+        Raises UnfitLatent: the latent is of another autoencoder, or of another size.
         """
         if latent.autoencoder != self.autoencoder:
             raise UnfitLatent("autoencoder", f"latent of autoencoder {latent.autoencoder}, not {self.autoencoder}")
@@ -88,8 +86,7 @@ def to_bytes(latent: Latent) -> bytes:
 def from_bytes(data: bytes) -> Latent:
     """Return the latent of these bytes, exactly as it was written.
 
-    Raises:
-        UnfitLatent: the bytes are no latent, or damaged.
+    Raises UnfitLatent: the bytes are no latent, or damaged.
     """
     try:
         values = load(data)[_NAME]

@@ -33,11 +33,7 @@ def vectors_home(settings: Settings) -> pathlib.Path:
 
 
 def url(settings: Settings) -> str:
-    """The address of this deployment's Milvus Lite, which may be stopped.
-
-    Raises:
-        PochadeError: it was never started.
-    """
+    """The address of this deployment's Milvus Lite, which may be stopped. Raises PochadeError: it was never started."""
     known = read(vectors_home(settings))
     if known is None:
         raise PochadeError(f"no Milvus Lite in {vectors_home(settings)}: run `pochade up` with vectors.url=lite")
@@ -51,11 +47,7 @@ def running(settings: Settings) -> LiteRecord | None:
 
 
 def read(home: pathlib.Path) -> LiteRecord | None:
-    """The record, or None where it was never started.
-
-    Raises:
-        PochadeError: the file is not one of ours.
-    """
+    """The record, or None where it was never started. Raises PochadeError: the file is not one of ours."""
     file = _file(home)
     try:
         content = json.loads(file.read_text())

@@ -31,8 +31,7 @@ POLL_S = 0.02
 def ensure(settings: Settings, say: Say = lambda _: None) -> str:
     """The address of the Milvus Lite of this home, started unless it runs.
 
-    Raises:
-        PochadeError: it is not installed, or does not start, and what to do.
+    Raises PochadeError: it is not installed, or does not start, and what to do.
     """
     home = vectors_home(settings)
     with locked(home):
@@ -65,8 +64,7 @@ def stop(settings: Settings) -> bool:
 def program() -> pathlib.Path:
     """The server's program.
 
-    Raises:
-        PochadeError: it is not installed, or in another version than the one that is quick.
+    Raises PochadeError: it is not installed, or in another version than the one that is quick.
     """
     try:
         version = importlib.metadata.version("milvus-lite")
@@ -109,8 +107,7 @@ def _running(home: pathlib.Path) -> Sequence[Process]:
 def _listens_soon(known: LiteRecord) -> bool:
     """Wait until it listens; False if it does not run, or ends meanwhile, as one does that was killed just now.
 
-    Raises:
-        PochadeError: it runs and does not listen.
+    Raises PochadeError: it runs and does not listen.
     """
     until_s = time.monotonic() + READY_LIMIT_S
     while known.process is not None and known.process.is_alive():

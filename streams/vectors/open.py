@@ -26,8 +26,7 @@ def open_vectors(settings: Settings, key: str) -> VectorStore | None:
 
     `key`: digest of the vectors' encoder; each encoder has a collection of its own.
 
-    Raises:
-        PochadeError: the local store was never started, a secret cannot be read, or would be sent or shown in clear.
+    Raises PochadeError: the local store was never started, a secret cannot be read, or would be sent or shown in clear.
     """
     collection = collection_of(settings.kafka.prefix, key)
     if not settings.vectors.url:

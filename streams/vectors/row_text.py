@@ -11,11 +11,7 @@ MAX_BYTES = 60_000  # of one row's text; a string of Milvus has at most 65,535
 
 
 def as_text(row: VectorRow) -> str:
-    """Everything of a row but its vector.
-
-    Raises:
-        UnusableRow: it is larger than a store's field.
-    """
+    """Everything of a row but its vector. Raises UnusableRow: it is larger than a store's field."""
     text = json.dumps({name: value for name, value in asdict(row).items() if name != "vector"})
     if len(text) > MAX_BYTES:
         raise UnusableRow(f"row {row.id} has {len(text)} bytes beside its vector, at most {MAX_BYTES} can be stored")
@@ -25,8 +21,7 @@ def as_text(row: VectorRow) -> str:
 def as_row(text: object, vector: Sequence[float]) -> VectorRow:
     """The row of `as_text`.
 
-    Raises:
-        UnusableRow: this text is not one, or the vector is none: a store lost or changed a part of it.
+    Raises UnusableRow: this text is not one, or the vector is none: a store lost or changed a part of it.
     """
     try:
         content = json.loads(text) if isinstance(text, str) else None

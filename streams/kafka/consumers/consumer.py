@@ -83,8 +83,7 @@ class TopicTailer:
     def wait_caught_up(self, timeout_s: float) -> None:
         """Block until the past is read.
 
-        Raises:
-            PochadeError: the broker did not answer in time, or this user may not read.
+        Raises PochadeError: the broker did not answer in time, or this user may not read.
         """
         names, end_s = ", ".join(self._topics), time.monotonic() + timeout_s
         while not self.is_caught_up.wait(max(0.0, min(POLL_S, end_s - time.monotonic()))):

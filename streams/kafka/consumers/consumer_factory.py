@@ -17,8 +17,7 @@ def open_consumer(cluster: ClusterSettings, name: str, properties: Mapping[str, 
 
     `name`: brokers know it by PREFIX.NAME. `properties`: librdkafka's own, which win.
 
-    Raises:
-        PochadeError: no broker is configured and none runs.
+    Raises PochadeError: no broker is configured and none runs.
     """
     return open_as(reader_config(cluster, name, properties))
 

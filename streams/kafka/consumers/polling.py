@@ -66,8 +66,7 @@ class Polled(NamedTuple):
 def poll_records(consumer: Consumer, most: int, timeout_s: float) -> Polled:
     """Return up to `most` records and ends of partitions; transient errors are left out.
 
-    Raises:
-        KafkaException: what does not pass, such as a missing right.
+    Raises KafkaException: what does not pass, such as a missing right.
     """
     polled = Polled([], [])
     for message in poll_batch(consumer, most, timeout_s):
@@ -102,11 +101,7 @@ def offsets_at(
 
 
 def take(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
-    """Take up to `most` records.
-
-    Raises:
-        KafkaException: what is not transient, such as a missing right.
-    """
+    """Take up to `most` records. Raises KafkaException: what is not transient, such as a missing right."""
     messages = poll_batch(consumer, most, timeout_s)
     for message in messages:
         error = message.error()

@@ -38,8 +38,7 @@ def past(
 ) -> list[Incoming]:
     """The committed records that are there now and `keep` wants, in each partition's order.
 
-    Raises:
-        PochadeError: a topic could not be read to its end in time.
+    Raises PochadeError: a topic could not be read to its end in time.
     """
     probe.reach(settings)
     found: list[Incoming] = []
@@ -72,11 +71,7 @@ def live(settings: Settings, topics: Sequence[str], *, since_ms: int | None) -> 
 
 
 def one(settings: Settings, topic: str, partition: int, offset: int, timeout_s: float = 15.0) -> Incoming:
-    """Return the record at a position.
-
-    Raises:
-        PochadeError: there is none; the message has the positions that exist.
-    """
+    """Return the record at a position. Raises PochadeError: there is none; the message has the positions that exist."""
     probe.reach(settings)
     name = full_name(settings.kafka.prefix, topic)
     where = TopicPartition(name, partition, offset)
@@ -112,8 +107,7 @@ def oldest_ms(settings: Settings, starts: Ends, timeout_s: float = READ_TIMEOUT_
 
     `starts`: by the topic's name without the prefix, and partition.
 
-    Raises:
-        PochadeError: a partition could not be read in time.
+    Raises PochadeError: a partition could not be read in time.
     """
     prefix, left = settings.kafka.prefix, set(starts)
     if not left:
@@ -145,8 +139,7 @@ def between(settings: Settings, topics: Sequence[str], since_ms: int, until_ms: 
 
     Timestamps must not fall within a partition, as the broker's own do not (`BROKERS_CLOCK` in `schemas/topics.py`).
 
-    Raises:
-        PochadeError: a topic that there is not, or the broker went away.
+    Raises PochadeError: a topic that there is not, or the broker went away.
     """
     consumer = open_consumer(settings, "window")
     try:

@@ -60,8 +60,7 @@ _is_reported_otherwise = ContextVar("is_told_otherwise", default=False)
 def member_config(settings: Settings, group: str) -> dict[str, Any]:
     """The configuration of a member that commits by itself, with the cluster ready for it. The group need not exist.
 
-    Raises:
-        PochadeError: the cluster does not answer, or `kafka.properties` has what is decided here.
+    Raises PochadeError: the cluster does not answer, or `kafka.properties` has what is decided here.
     """
     if taken := OURS & settings.kafka.properties.keys():
         raise PochadeError(
@@ -86,8 +85,7 @@ def member_config(settings: Settings, group: str) -> dict[str, Any]:
 def protocol(settings: Settings) -> Protocol:
     """Return the protocol of this deployment's groups, found once per process.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     asked = settings.kafka.group_protocol
     where = client_config(settings)["bootstrap.servers"], settings.kafka.prefix, asked
@@ -100,8 +98,7 @@ def protocol(settings: Settings) -> Protocol:
 def classic_timeouts(settings: Settings) -> Timeouts:
     """Return a classic member's timeouts: the nearest that the brokers allow, by Kafka's own limits if none answers.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     session_ms = settings.kafka.session_timeout_ms
     wanted = Timeouts(session_ms, session_ms // CLASSIC_BEATS)
@@ -114,8 +111,7 @@ def classic_timeouts(settings: Settings) -> Timeouts:
 def classic_settings(settings: Settings) -> Settings:
     """Return settings whose `kafka.session_timeout_ms` a client of the classic protocol, such as Faust's, may ask for.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     session_ms = classic_timeouts(settings).session_ms
     kafka = settings.kafka.model_copy(update={"session_timeout_ms": session_ms})
@@ -126,8 +122,7 @@ def set_timeouts(settings: Settings, group: str) -> Timeouts | None:
     """Have a group of the consumer protocol miss a silent member after `kafka.session_timeout_ms`, or as near to it as
     the cluster allows; what it keeps now, None where the cluster does not show it.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     wanted, client = wanted_timeouts(settings.kafka.session_timeout_ms), _admin(settings)
     present = _timeouts_of(client, group)
@@ -146,8 +141,7 @@ def set_timeouts(settings: Settings, group: str) -> Timeouts | None:
 def knows_group_settings(settings: Settings, group: str) -> bool | None:
     """Whether the cluster has settings of groups, as every Kafka since 4.0 does; None without the right to ask.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     try:
         return _timeouts_in(_described(_admin(settings), ConfigResource(ResourceType.GROUP, group))) is not None
@@ -196,8 +190,7 @@ def _try(settings: Settings, member: Mapping[str, Any], topic: str, limit_s: flo
 def timeouts(settings: Settings, group: str, protocol: Protocol) -> Timeouts | None:
     """Return the timeouts of a group, asked for as a member would; None where the cluster does not give them.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     return set_timeouts(settings, group) if protocol is Protocol.CONSUMER else classic_timeouts(settings)
 
@@ -205,8 +198,7 @@ def timeouts(settings: Settings, group: str, protocol: Protocol) -> Timeouts | N
 def why_not_joined(settings: Settings, group: str, topic: str) -> str:
     """Join a group as a role does, reading `topic` (name without the prefix), for a moment; empty if that worked.
 
-    Raises:
-        PochadeError: the cluster does not answer.
+    Raises PochadeError: the cluster does not answer.
     """
     trial, why = _try(settings, member_config(settings, group), topic, ANSWER_LIMIT_S)
     return "" if trial is Trial.JOINED else why

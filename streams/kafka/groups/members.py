@@ -120,8 +120,7 @@ class IdleMember:
 def has_members(cluster: ClusterSettings, group: str) -> bool:
     """Return whether a group has a member; one that never was has none.
 
-    Raises:
-        PochadeError: the cluster does not answer, or this user may not see the group.
+    Raises PochadeError: the cluster does not answer, or this user may not see the group.
     """
     end_s = time.monotonic() + SETTLES_S
     while True:

@@ -25,8 +25,7 @@ ASK_SOON_S = 1.0  # until the first answer
 def ask(settings: Settings, limits: TopicLimits = LIMITS) -> bool:
     """Ask the cluster for the limits of this deployment's topics; whether there is any. Blocks some seconds.
 
-    Raises:
-        PochadeError: it does not answer, or does not let us ask (DESCRIBE_CONFIGS); what is known stays.
+    Raises PochadeError: it does not answer, or does not let us ask (DESCRIBE_CONFIGS); what is known stays.
     """
     configured = _configured(settings)
     limits.learn(configured)

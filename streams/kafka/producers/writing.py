@@ -38,8 +38,7 @@ class RecordProducer(Protocol):
 def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: float = 120) -> list[Delivered]:
     """Write records and wait until the broker has them all.
 
-    Raises:
-        DeliveryFailed: it did not take one, or did not answer within `timeout_s`.
+    Raises DeliveryFailed: it did not take one, or did not answer within `timeout_s`.
     """
     futures = [(record, producer.send(record)) for record in records]
     return [_delivered(record, future, timeout_s) for record, future in futures]

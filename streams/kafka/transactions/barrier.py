@@ -49,8 +49,7 @@ class Barrier:
 def write_barrier(producer: Producer, topic: str, partition: int, limit_s: float) -> Barrier:
     """Write the barrier after `init_transactions`: all that former holders of the id committed lies before it.
 
-    Raises:
-        KafkaException: the broker did not take it in time.
+    Raises KafkaException: the broker did not take it in time.
     """
     reports: list[tuple[KafkaError | None, Message]] = []
     producer.begin_transaction()
@@ -75,8 +74,7 @@ def open_reader(cluster: ClusterSettings, name: str) -> Consumer:
 def read_past(consumer: Consumer, start: TopicPartition, barrier: Barrier, on_records: OnRecords) -> None:
     """Hand over all committed records from `start` to the barrier, in batches; those behind it may come too.
 
-    Raises:
-        KafkaException: what does not pass by itself, or nothing came for long.
+    Raises KafkaException: what does not pass by itself, or nothing came for long.
     """
     _read(consumer, start, barrier.offset, on_records)
 

@@ -42,15 +42,13 @@ class Lease(Protocol):
     def take(self) -> Barrier:
         """Become the holder; the former one can no longer write, and all its records lie before the barrier.
 
-        Raises:
-            PochadeError: the broker refuses.
+        Raises PochadeError: the broker refuses.
         """
 
     def write(self, records: Sequence[Outgoing], beat: int) -> None:
         """Write these and a beat (epoch ms; 0: resigns), all or nothing; on return readers of committed records see it.
 
-        Raises:
-            LeaseLost: not the holder (any more); only `take` makes it one again.
+        Raises LeaseLost: not the holder (any more); only `take` makes it one again.
         """
 
     def last_beat(self) -> int:
