@@ -239,3 +239,37 @@ def asyncapi(load: "Callable[[], Settings]") -> None:
         is_tls="SSL" in kafka.properties.get("security.protocol", "").upper(),
     )  # fmt: skip
     click.echo(json.dumps(described, indent=2))
+
+
+@topics.command()
+@click.argument("system", type=click.Choice(["strimzi"]))
+@VARIANTS
+@click.option("--cluster", default="kafka", show_default=True, help="Name of Strimzi's Kafka.")
+@click.option(
+    "--authentication",
+    type=click.Choice(["scram-sha-512", "tls"]),
+    default="scram-sha-512",
+    show_default=True,
+    help="How users show who they are: by a password, or by a certificate.",
+)
+@click.pass_obj
+def render(
+    load: "Callable[[], Settings]", system: str, variants: tuple[str, ...], cluster: str, authentication: str
+) -> None:
+    """Print topics and users with their rights as Strimzi's objects, for Kubernetes. No broker is asked.
+
+    Variants are those of --variant, else of the catalog.
+
+    \b
+    Examples:
+      pochade topics render strimzi | kubectl apply -f -
+      pochade --set kafka.flow_partitions=24 topics render strimzi --cluster main > strimzi.yaml
+    """
+    del system  # the one that there is
+    from streams import catalogs
+    from streams.operator import strimzi
+
+    settings = load()
+    names = variants or sorted(catalogs.load(settings.catalog).served)
+    for each in strimzi.objects(settings.kafka, names, cluster, authentication):
+        click.echo(each)
