@@ -1,18 +1,24 @@
 """Writes `infra/observability/`: the table of metrics for readers, Grafana's dashboards, and Prometheus's alert rules.
 
+What the chart has of the same, it has from here: the rules, the topics and users of Strimzi, the schema of settings.
+
 `python -m infra.bin.observing.documents` (`infra/bin/observability`) writes the files anew after a metric has changed.
 """
 
 import json
 import pathlib
 import re
+from typing import Any
 
 from infra.bin.observing.alerts import rules
 from infra.bin.observing.dashboards import all_dashboards, grafana
+from streams import catalogs
 from streams.observing.metric import TABLE, Metric, Values
+from streams.operator import strimzi
+from streams.settings import Kafka, Settings
 from streams.shipped import INFRA
 
-FOLDER = INFRA / "observability"
+FOLDER, CHART = INFRA / "observability", INFRA / "chart"
 ENDINGS = ("_bucket", "_sum", "_count")  # of the series of histograms and summaries
 
 HEAD = """# Metrics
@@ -30,6 +36,35 @@ def documents() -> dict[str, str]:
     pages = {f"dashboards/{page.name}.json": json.dumps(grafana(page), indent=1) + "\n" for page in all_dashboards()}
     table = HEAD + "".join(map(_line, TABLE.values()))
     return {"METRICS.md": table, "alerts.yaml": _yaml(), **pages}
+
+
+def chart_files() -> dict[str, str]:
+    """File below `infra/chart` -> its text."""
+    variants = sorted(catalogs.load("tiny").served)
+    schema = json.loads((CHART / "values.schema.json").read_text()) | {"$defs": settings_schema()}
+    return {
+        "files/alerts.yaml": documents()["alerts.yaml"],
+        "files/strimzi.yaml": "\n".join(strimzi.objects(Kafka(), variants, "kafka", "scram-sha-512")) + "\n",
+        "values.schema.json": json.dumps(schema, indent=1) + "\n",
+    }
+
+
+def settings_schema() -> dict[str, Any]:
+    """Definitions of JSON Schema: `Settings`, every section that it names, and no words or defaults."""
+    whole = Settings.model_json_schema()
+    sections = {name: _bare(section) for name, section in whole.pop("$defs").items()}
+    return {"Settings": _bare(whole), **sections}
+
+
+def _bare(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    found = {
+        key: _bare(value) for key, value in part.items() if key not in ("title", "description", "default", "format")
+    }
+    if "properties" in part:  # whose keys are names of settings
+        found["properties"] = {name: _bare(each) for name, each in part["properties"].items()}
+    return found
 
 
 def _line(metric: Metric) -> str:
@@ -78,3 +113,5 @@ def write(folder: pathlib.Path) -> None:
 
 if __name__ == "__main__":
     write(FOLDER)
+    for name, text in chart_files().items():
+        (CHART / name).write_text(text)
