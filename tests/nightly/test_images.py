@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.images.build import CACHE, Built, build
+from infra.images.build import CACHE, IMAGES, ROOT, SERVING, Built, build
+from infra.images.rootfs import pins
 from infra.images.tools import tool
 from schemas.errors import PochadeError
 from streams.kafka.topics import create_topics
@@ -22,6 +23,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.timeout(3600)]
 
 MB = 1_000_000
 READY_CPU_S = 2.0
+FEW = {"filelock", "fsspec", "tqdm"}  # of the wheels that `worker` has beside those of `serving`
 ROLES = ("planner", "classifier", "router", "worker", "discriminator", "ledger", "gateway", "console")  # in this order
 
 # ROOT HOME COMMAND...: /tmp is writable, and so is the home, where HOME is no "-"; the rest is not
@@ -112,6 +114,30 @@ def test_serving_is_small_and_mostly_what_others_make(built: Built) -> None:
 
 def test_two_builds_have_the_same_digest(built: Built, tmp_path: pathlib.Path) -> None:
     assert build("serving", tmp_path).digest == built.digest
+
+
+def test_an_image_of_models_shares_the_layers_of_serving_and_adds_its_own(
+    built: Built, out: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the recipe of `worker`, with a few small wheels of its lock: all of them are several GB."""
+    images = IMAGES["worker"]
+    pinned = pins((ROOT / images.lock).read_text())
+    few = {name: pin for name, pin in pinned.items() if name in {*pins((ROOT / SERVING).read_text()), *FEW}}
+    (tmp_path / "few.lock").write_text("".join(few.values()))
+    monkeypatch.setitem(IMAGES, "worker", images._replace(lock=str(tmp_path / "few.lock")))
+    other = build("worker", tmp_path)
+    assert list(other.sizes) == ["total", "debian", "wheels", "wheels-models", "pochade"]
+    ours, theirs = layers_of(out / "serving"), layers_of(tmp_path / "worker")
+    assert built.digest != other.digest
+    assert [theirs[name] == ours[name] for name in ("debian", "wheels", "pochade")] == [True, True, False]
+    assert "filelock" in (tmp_path / "worker.licences.tsv").read_text()
+
+
+def layers_of(layout: pathlib.Path) -> dict[str, str]:
+    """Layer -> digest."""
+    (described,) = json.loads((layout / "index.json").read_text())["manifests"]
+    manifest = json.loads((layout / "blobs" / described["digest"].replace(":", "/")).read_text())
+    return {each["annotations"]["org.opencontainers.image.title"]: each["digest"] for each in manifest["layers"]}
 
 
 def test_skopeo_reads_it_and_the_bill_has_every_package_with_its_licence(built: Built, out: pathlib.Path) -> None:
