@@ -119,7 +119,7 @@ def test_an_upgrade_changes_what_it_should_and_a_rollback_brings_it_back(cluster
     assert done.returncode == 0, done.stderr
     left = cluster.get("kafka,kafkanodepool,pvc,secret,deployment,kafkatopic", "-n", own)["items"]
     kept = {each["kind"] for each in left}
-    assert {"Kafka", "KafkaNodePool", "PersistentVolumeClaim", "Secret"} <= kept
+    assert {"Kafka", "KafkaNodePool", "KafkaTopic", "PersistentVolumeClaim", "Secret"} <= kept
     assert "Deployment" not in kept
 
 

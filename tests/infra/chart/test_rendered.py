@@ -124,7 +124,7 @@ def test_autoscalers_go_by_the_plans_wanted_workers_and_never_by_lag(strimzi: st
     deployments = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Deployment"}
     assert all("replicas" not in deployments[name] for name in scaled), "an upgrade would undo the autoscaler's number"
     settings = tomllib.loads(toml(objects))
-    assert settings["planner"]["scale"] == {"when": "always", "max_workers": 200, "start_s": 180, "warm": 4}
+    assert settings["planner"]["scale"] == {"when": "always", "max_workers": 200, "start_s": 180}
     assert settings["kafka"]["jobs_partitions"] == 200
 
 
@@ -132,10 +132,18 @@ def test_each_pod_may_reach_the_secrets_of_its_own_user_alone(strimzi: str) -> N
     objects = rendered("200-gpus", strimzi)
     users = {each["metadata"]["name"] for each in objects if each["kind"] == "KafkaUser"}
     assert users == {f"pochade-{who}" for who in WHO}
+    assert all("app.kubernetes.io/instance" in each["metadata"]["labels"] for each in objects)
     for component, pod in pods(objects).items():
         (user,) = (v["secret"]["secretName"] for v in pod["volumes"] if v["name"] == "kafka-user")
         assert user in users
         assert f"kafka.properties.sasl.username={user}" in pod["containers"][0]["args"], component
+
+
+def test_an_uninstall_leaves_what_holds_records_images_and_weights(strimzi: str) -> None:
+    kept = {"Kafka", "KafkaNodePool", "KafkaTopic", "PersistentVolumeClaim", "Secret"}
+    for each in (*rendered("200-gpus", strimzi), *rendered("laptop")):
+        is_kept = each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") == "keep"
+        assert is_kept == (each["kind"] in kept), each["metadata"]["name"]
 
 
 def test_budgets_are_for_what_has_two_pods_or_more_and_for_workers() -> None:
