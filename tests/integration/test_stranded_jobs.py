@@ -30,7 +30,7 @@ def test_jobs_of_a_worker_that_was_the_only_one_of_its_variant_are_generated_by_
         before = pipeline.plans[-1][1]
         served = {variant: worker for worker, variant in before.allocation.items()}
         pipeline.wait_all(pipeline.submit(1))  # what loads when first used has loaded
-        ids = pipeline.submit(80, rate=200)
+        ids = pipeline.submit(160, rate=200)  # more than heavy alone can serve, so that the last worker stays
         asked = {"prompt": "x", "request_id": "insists", "model": "heavy", "deadline_ms": now_ms() + 12_000}
         pipeline.write(json.dumps(asked).encode())
         pipeline.until(lambda: backlog_ms(pipeline, served["heavy"]) > BACKLOG_MS, "jobs that wait for heavy")
