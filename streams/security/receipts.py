@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import c2pa
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization as forms
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -111,9 +111,9 @@ class Signer:
         return self.image(data, read.states | {"stored_sha256": hashlib.sha256(stored).hexdigest()}, begins_with)
 
     def record(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a record with the signature of its canonical bytes, and the certificates that verify it."""
-        signature = base64.b64encode(self._private.sign(canonical(record), ES256)).decode()
-        return {"record": dict(record), "signature": signature, "certificates": self._certificates.decode()}
+        """Return a record, the certificates that verify it, and the signature of both, in their canonical bytes."""
+        signed = {"record": dict(record), "certificates": self._certificates.decode()}
+        return {**signed, "signature": base64.b64encode(self._private.sign(canonical(signed), ES256)).decode()}
 
 
 class KeyFiles:
@@ -214,13 +214,18 @@ def read_record(text: bytes, trusted: bytes = b"") -> Receipt:
         found = json.loads(text)
         signed = found.get("decision", found)
         record, signature = signed["record"], base64.b64decode(signed["signature"], validate=True)
+        stated = {"record": record, "certificates": signed["certificates"]}
         own = x509.load_pem_x509_certificates(signed["certificates"].encode())[0]
         key: Any = own.public_key()  # another one than of P-256 takes other arguments: a TypeError
-        key.verify(signature, canonical(record), ES256)
+        key.verify(signature, canonical(stated), ES256)
     except InvalidSignature:
-        raise Forged("the decision is not as it was signed: a score, its plan or something else was changed") from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise Forged(f"the decision is no signed record: {error!r:.200}") from None
+        raise Forged(
+            "the decision is not as it was signed: a score, its plan, its certificate or something else was changed"
+        ) from None
+    except (KeyError, TypeError, AttributeError, ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
+        raise Forged(
+            f"the decision is no signed record, with `record`, `signature` and `certificates`: {error!s:.200}"
+        ) from None
     anchors = x509.load_pem_x509_certificates(trusted) if trusted else []
     is_trusted = _is_valid_now(own) and any(_is_valid_now(each) and _has_issued(each, own) for each in anchors)
     names = own.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

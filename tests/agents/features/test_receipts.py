@@ -1,6 +1,7 @@
 """Images that a worker signs, decisions that a deployment signs, and what is refused of both."""
 
 import asyncio
+import base64
 import dataclasses
 import hashlib
 import io
@@ -218,6 +219,23 @@ def test_a_changed_decision_is_refused() -> None:
             read_record(json.dumps(signed | {"record": signed["record"] | change}).encode())
     with pytest.raises(Forged, match="no signed record"):
         read_record(b'{"record": {}}')
+
+
+def test_a_flipped_byte_of_the_certificates_beside_a_decision_is_refused() -> None:
+    signed = a_signer().record(a_decision(png()))
+    chain = bytearray(pem_of(signed["certificates"]))
+    for at in range(len(chain)):
+        flipped = bytes([*chain[:at], chain[at] ^ 1, *chain[at + 1 :]])
+        with pytest.raises(Forged):
+            read_record(json.dumps(signed | {"certificates": pem_from(flipped)}).encode())
+
+
+def pem_of(text: str) -> bytes:
+    return base64.b64decode("".join(text.splitlines()[1:-1]))
+
+
+def pem_from(data: bytes) -> str:
+    return f"-----BEGIN CERTIFICATE-----\n{base64.encodebytes(data).decode()}-----END CERTIFICATE-----\n"
 
 
 def test_a_decision_about_another_image_prompt_or_plan_does_not_join() -> None:
