@@ -500,8 +500,7 @@ def made_by(running: Deployment, release: Release, *arguments: str) -> MadeImage
     """Have a release's command ask for an image, and wait for it."""
     told = release.pochade(running.config, *arguments, "--wait", "-o", "json")
     name = json.loads(told)["request_id"]
-    running.until(lambda: running.ended([name]) == 1, f"the result of {name}")
-    result = running.results[name][0]
+    (result,) = running.wait_all([name])
     (stage,) = json.loads(result.path)
     return MadeImage(name, stage["worker_id"], pathlib.Path(result.image_uri.removeprefix("file://")))
 
