@@ -6,10 +6,10 @@ Kafka deletes records by age, not by tenant; what is compacted goes by a record 
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from planner.reuse.neighbour import tenant_mark
+from planner.reuse.neighbour import is_named_for
 from planner.serving.admission.inputs import input_name
 from schemas.errors import InvalidRecord
 from schemas.messages import Event, EventKind, ImageGenerated, Webhook
@@ -60,7 +60,8 @@ def forget(settings: Settings, store: ImageStore, tenant: str, *, dry_run: bool)
     snapshot.past(settings, [name for name in READ if name in topics], keep=own.add)
     hooks = [request_id for request_id, is_own in own.hooks.items() if is_own]
     there = [each.uri for each in store.list(now_ms() + 1)]
-    inputs, latents = (_beginning(there, f"{mark}-") for mark in (input_name(tenant), tenant_mark(tenant)))
+    mark, latents = f"{input_name(tenant)}-", {uri for uri in there if is_named_for(uri, tenant)}
+    inputs = {uri for uri in there if uri.rpartition("/")[2].startswith(mark)}
     images = own.uris.intersection(there) - inputs - latents
     if not dry_run:
         _end(settings, WEBHOOKS, hooks)
@@ -76,11 +77,6 @@ def forget(settings: Settings, store: ImageStore, tenant: str, *, dry_run: bool)
         for name, found in counts.items()
     ]  # fmt: skip
     return [*rows, *_remaining(topics)], own.unreadable
-
-
-def _beginning(uris: Iterable[str], mark: str) -> set[str]:
-    """Return the objects whose names begin with a tenant's mark."""
-    return {uri for uri in uris if uri.rpartition("/")[2].startswith(mark)}
 
 
 class Own:

@@ -1,6 +1,6 @@
 """The planner's view of each worker, from heartbeats and the plan in force; which states serve, and which are gone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from schemas.messages import Heartbeat
@@ -36,6 +36,11 @@ class WorkerView:
     def home(self) -> str:
         """The variant that the worker serves or is loading: leaving it there costs nothing."""
         return self.allocated or self.variant
+
+
+def reserved_in(workers: Iterable[WorkerView]) -> dict[str, str]:
+    """Return the workers that stay where they are, as requests name that level: worker_id -> level."""
+    return {worker.worker_id: worker.home for worker in workers if worker.is_reserved}
 
 
 def live_workers(

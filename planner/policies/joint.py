@@ -21,6 +21,7 @@ from planner.control.renewal.replan import HOLD_S, LATE
 from planner.control.wording.format import counted
 from planner.observation.observation import Observation
 from planner.observation.run_times import as_served
+from planner.observation.workers import reserved_in
 from planner.policies import argus, clipper_heavy, clipper_light, diffserve, hadis, pac, proteus
 from planner.reuse.planning import TRIED
 from planner.solvers.joint import pooled, searched, taken
@@ -92,8 +93,7 @@ def plan(
     )  # the catalog has the run times now
     reuse = reuse_of(observation, catalog, memory) if settings["reuse"] else ReuseChoice()
     outlook = outlook_of(observation, settings["overprovision"])
-    held = {worker.worker_id: worker.home for worker in observation.workers if worker.is_reserved}
-    terms = [dict(parameters), [level.name for level in reuse.levels], held]
+    terms = [dict(parameters), [level.name for level in reuse.levels], reserved_in(observation.workers)]
     last = searched.recalled(memory, terms)
     if last is not None and last.is_near(outlook.mean_rps, observation.now_ms):
         moment = _Moment(observation, catalog, settings, outlook, memory, last)

@@ -67,15 +67,17 @@ def recalled(memory: Mapping[str, Any], terms: object) -> Searched | None:
     return found if on_terms == terms else None
 
 
-def memory_of(
-    searched: Searched, chosen: Valued, found: Iterable[Valued], terms: object
-) -> dict[str, Any]:  # fmt: skip
+def memory_of(searched: Searched, chosen: Valued, found: Iterable[Valued], terms: object) -> dict[str, Any]:
     """Return what is to be remembered of a search, in JSON's values. `found`: all plans, the chosen one among them;
     `terms`: in JSON's values, too, what else decides which plans there are.
     """
-    ranked = sorted(found, key=lambda each: -each.value.total)
-    rivals = {repr(decided): decided for each in ranked if (decided := _decided(each.plan)) != _decided(chosen.plan)}
-    return {SEARCHED: [*searched[:5], chosen.value.total, list(rivals.values())[:MOST], terms]}
+    own, rivals = _decided(chosen.plan), dict[str, list[Any]]()
+    for each in sorted(found, key=lambda each: -each.value.total):
+        if (decided := _decided(each.plan)) != own:
+            rivals[repr(decided)] = decided
+        if len(rivals) == MOST:
+            break
+    return {SEARCHED: [*searched[:5], chosen.value.total, list(rivals.values()), terms]}
 
 
 def _decided(plan: PlanProposal) -> list[Any]:

@@ -30,7 +30,7 @@ from planner.catalog.quality import Judged
 from planner.control.proposal import PlanProposal
 from planner.control.renewal.replan import HOLD_S, LATE
 from planner.observation.observation import Observation
-from planner.observation.workers import SERVING
+from planner.observation.workers import SERVING, reserved_in
 from planner.serving.dispatch.worker import drain_ms
 from planner.solvers.joint.losses import AFTER_S, Queue, limits_of
 from planner.solvers.joint.pooled import DIGITS, Mixture, Pool
@@ -171,7 +171,7 @@ class Model:
         self.catalog, self.seen, self.outlook, self.prices = catalog, seen, outlook, prices
         self.slo_s, self._hop_s, self._backlog_s, self._pool = slo_s, hop_s, backlog_s, pool
         self._barred = barred
-        self.held = {worker.worker_id: worker.home for worker in seen.workers if worker.is_reserved}
+        self.held = reserved_in(seen.workers)
         self._before = pool.answers.quality(catalog) if pool else None
         self._hardness, self._bounds = hardness_of(catalog, seen), bounds_of(catalog)
         self._bands = band_shares(catalog, seen)
