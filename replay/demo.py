@@ -47,7 +47,7 @@ class Demo:
         )
         reuse = reuse_of(options, settings)
         is_shown = reuse is Reuse.SHOWN
-        self._due = due_of(options, reuse)
+        self._due = due_of(options, reuse, teller.note)
         self.settings = own_deployment(
             settings,
             f"{settings.kafka.prefix}-demo-{began:%m%d-%H%M%S}",

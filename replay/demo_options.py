@@ -1,7 +1,7 @@
 """The options of a demo, and the requests that follow from them."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,7 +10,8 @@ from planner.policies import BEGINS_WITH_REUSE, SWITCHES_STRATEGY
 from replay.load.driver import Due, schedule
 from replay.load.prompts import builtin_prompts, read_prompts
 from replay.load.returning import returning_prompts
-from replay.traces import constant, read_trace
+from replay.traces import constant, read
+from replay.traces.ticks import describe_spread
 from replay.traces.trace import Overrides
 from schemas.errors import PochadeError
 from schemas.messages import GenerateOptions
@@ -65,14 +66,21 @@ def reuse_of(options: DemoOptions, settings: Settings) -> Reuse:
     return Reuse.SHOWN if catalog.reuse_profile is not None else Reuse.UNMEASURED
 
 
-def due_of(options: DemoOptions, reuse: Reuse = Reuse.NONE) -> list[Due]:
+def due_of(
+    options: DemoOptions, reuse: Reuse = Reuse.NONE, note: Callable[[str], object] = lambda _line: None
+) -> list[Due]:
     """The requests of a run; where images may be reused they come back, and ask for it (`reuse: own`).
+
+    `note`: is called with a line about arrivals that are not as recorded.
 
     Raises PochadeError for a prompt or trace file that is not one.
     """
     prompts = read_prompts(options.prompts) if options.prompts else None
     if options.trace:
-        arrivals = _first(read_trace(options.trace), options.count, options.trace)
+        trace = read(options.trace)
+        if trace.spread_within:
+            note(describe_spread(trace.spread_within))
+        arrivals = _first(trace.arrival_ms.tolist(), options.count, options.trace)
     else:
         count, rate_rps = (REUSE_COUNT, REUSE_RPS) if reuse is Reuse.SHOWN else (DEFAULT_COUNT, RATE_RPS)
         arrivals = constant(options.rate_rps or rate_rps, options.count or (len(prompts) if prompts else count))

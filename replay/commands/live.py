@@ -10,7 +10,7 @@ import click
 
 from replay.commands.demo import leave, log_to
 from replay.commands.options import CATALOG, SLO
-from replay.commands.trace_options import TraceGiven, report_skipped, trace_options
+from replay.commands.trace_options import TraceGiven, report_reading, trace_options
 from schemas.errors import PochadeError
 from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import PolicyOption
@@ -106,7 +106,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     catalog = load_catalog(options.catalog or own.catalog)
     models = frozenset((*catalog.served, *catalog.bases))
     trace, console = _worded(given.open(load, models), given.trace_seed), Console()
-    report_skipped(trace)
+    report_reading(trace)
     with open_reporter(console) as teller:
         session = LiveRun(own, settings.load(), options, trace, teller)
         log_to(session.settings.home / "logs" / "replay.log")

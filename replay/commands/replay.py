@@ -11,12 +11,21 @@ import click
 from replay.commands.given_options import refuse_given
 from replay.commands.live import run
 from replay.commands.options import seed_option
-from replay.commands.trace_options import PROMPTS, SHAPING, TraceGiven, shaping_of, trace_options, with_options
+from replay.commands.trace_options import (
+    PROMPTS,
+    SHAPING,
+    TraceGiven,
+    report_reading,
+    shaping_of,
+    trace_options,
+    with_options,
+)
 from replay.commands.trace_types import Rate
 from replay.commands.what_if import what_if
 from streams.command_groups import CommandGroup
 from streams.commands.options import FILE, FOLDER, SHOWN, Ago
 from streams.extras import OF_REPORTS, need
+from streams.visible import counted
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.traces.trace import Trace
@@ -102,7 +111,9 @@ def save(load: "Callable[[], Settings]", /, given: TraceGiven, output: pathlib.P
       pochade replay save --from-topic --since 1h --out hour.jsonl.gz
       pochade replay save arrivals.csv --scale 2 --limit 1000 --out doubled.csv
     """
-    _write(given.open(load), output)
+    trace = given.open(load)
+    report_reading(trace)
+    _write(trace, output)
 
 
 @replay.command()
@@ -188,8 +199,7 @@ def _write(trace: "Trace", path: pathlib.Path) -> None:
     from replay.traces.writing import write
 
     write(trace, path)
-    skipped = "".join(f", {count} skipped: {kind}" for kind, count in trace.skipped.items())
-    click.echo(f"{path}: {len(trace)} requests over {trace.span_ms / 1000:.6g} s{skipped}")
+    click.echo(f"{path}: {counted(len(trace), 'request')} over {trace.span_ms / 1000:.6g} s")
 
 
 for command in (run, what_if):

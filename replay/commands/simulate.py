@@ -13,7 +13,7 @@ from replay.commands.given_options import refuse_given
 from replay.commands.options import POSITIVE, seed_option
 from replay.commands.trace_options import (
     TraceGiven,
-    report_skipped,
+    report_reading,
     trace_options,
     with_options,
     without_unknown_components,
@@ -196,7 +196,7 @@ def simulate(
         click.echo(f"--failures: {warning}", err=True)
     given.check_renamed(catalog.served.keys() | catalog.bases.keys())
     trace = given.open(context.obj)
-    report_skipped(trace)
+    report_reading(trace)
     trace = without_unknown_components(trace, catalog)
     setups = with_components(setups, trace, asked["budgets"], asked["evictions"], overlaps=asked["overlaps"])
     if setups[0].components is None:

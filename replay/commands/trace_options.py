@@ -108,6 +108,14 @@ OPTIONS = (
     ),
     click.option("--sort", "sorts", is_flag=True, help="Sort requests by time, where times are not ascending."),
     click.option(
+        "--spread/--no-spread",
+        "spreads",
+        default=True,
+        show_default=True,
+        help="Where several requests share a time in whole seconds, minutes, hours or days, as in access logs, draw "
+        "the moment of each within it; else all arrive at its begin.",
+    ),
+    click.option(
         "--model",
         "renamed",
         type=Renaming(),
@@ -149,6 +157,7 @@ class TraceGiven:
     time_format: str | None
     line_pattern: str | None
     sorts: bool
+    spreads: bool
     renamed: tuple[tuple[str, str], ...]
     to: tuple[float, float] | None
     interval: int | None  # ms
@@ -202,6 +211,7 @@ class TraceGiven:
         return Asked(
             is_lenient=self.is_lenient,
             sorts=self.sorts,
+            spreads=self.spreads,
             time_column=self.time_column or "",
             prompt_column=self.prompt_column or "",
             time_format=self.time_format or "",
@@ -219,10 +229,14 @@ class TraceGiven:
         )
 
 
-def report_skipped(trace: "Trace") -> None:
-    """Print how many lines --lenient left out, by kind."""
+def report_reading(trace: "Trace") -> None:
+    """Print how many lines --lenient left out, by kind, and whether arrivals were spread."""
+    from replay.traces.ticks import describe_spread
+
     if trace.skipped:
         click.echo("skipped: " + ", ".join(f"{count} {kind}" for kind, count in trace.skipped.items()), err=True)
+    if trace.spread_within:
+        click.echo(f"{describe_spread(trace.spread_within)}; --no-spread keeps the times", err=True)
 
 
 def without_unknown_components(trace: "Trace", catalog: "Catalog") -> "Trace":

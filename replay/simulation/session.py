@@ -95,6 +95,7 @@ def report_of(trace: Trace, runs: Mapping[str, Sequence[Ran]]) -> dict[str, Any]
             "requests": len(trace),
             "seconds": round(trace.span_ms / 1000, 3),
             "hardness_known": round(float(np.mean(~np.isnan(trace.hardness))), 4),
+            **({"spread_within": trace.spread_within} if trace.spread_within else {}),
         },
         "setup": _setup_table(every, len(next(iter(runs.values())))),
         **demand(every[0]),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from replay.traces.ticks import describe_spread
 from replay.traces.trace import NOT_GIVEN, Trace
 
 WINDOWS_S: Final = (1, 10, 60)
@@ -29,6 +30,7 @@ def inspected(trace: Trace) -> dict[str, Any]:
         "source": trace.source,
         "requests": len(trace),
         "skipped": dict(trace.skipped),
+        "spread_within": trace.spread_within or None,
         "first_s": float(trace.arrival_ms[0]) / 1000,
         "span_s": trace.span_ms / 1000,
         "rate_rps": {
@@ -147,6 +149,8 @@ def lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("index of dispersion", _each(bursts["index_of_dispersion"])),
         ("gaps", f"cv {_number(bursts['gaps_cv'])}; {bursts['same_instant']:,} at the instant of the one before"),
     ]
+    if unit := found["spread_within"]:
+        rows.insert(2, ("arrivals", describe_spread(unit)))
     if prompts := found["prompts"]:
         words = f", {prompts['words']['p50']:g} words" if "words" in prompts else ""
         share = f"{prompts['most_used_share']:.2%}"

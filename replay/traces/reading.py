@@ -14,6 +14,7 @@ from replay.traces.formats.lines import open_lines
 from replay.traces.formats.logs import ACCESS, ACCESS_TIME, matched, pattern_of
 from replay.traces.formats.quick import quick_arrivals
 from replay.traces.formats.timed_json import is_epoch, is_json, read_json
+from replay.traces.ticks import spread
 from replay.traces.trace import InvalidTrace, Trace, of_arrivals
 from replay.traces.transforms import limited, looped, scaled, sped
 from replay.traces.wording import INDEX, worded
@@ -38,6 +39,7 @@ class Asked:
     models: frozenset[str] | None = None  # that the catalog has; None: not checked
     renamed: Mapping[str, str] = field(default_factory=dict)  # a model as the trace calls it -> ours, or "": any
     shaping: Shaping | None = None  # of counts; None: as they stand
+    spreads: bool = True  # arrivals within the seconds, minutes ... that several requests share; not those of counts
     scale: float = 1.0  # times as many requests
     speed: float = 1.0
     loop: int = 1  # times over
@@ -122,7 +124,9 @@ def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
     elif is_counts(found.columns):
         limit = asked.limit if asked.speed == 1 else None
         trace = read_counts(found, faults, asked.shaping or AS_THEY_STAND, asked.scale, asked.seed, limit, name)
-        return transform(trace, replace(asked, scale=1.0))  # scaled before: the counts were
+        return transform(
+            trace, replace(asked, scale=1.0, spreads=False)
+        )  # done before: the counts were scaled and drawn
     else:
         got = quoted(",".join(found.columns))
         wanted = f"expected the column {COLUMN!r} or {TIME!r}, got {got}"
@@ -133,6 +137,7 @@ def _from_table(found: Table, faults: Faults, name: str, asked: Asked) -> Trace:
 
 def transform(trace: Trace, asked: Asked) -> Trace:
     """Apply the transforms that were asked for to a trace. Raises InvalidTrace, Unknown."""
+    trace = spread(trace, asked.seed) if asked.spreads else trace
     trace = scaled(trace, asked.scale, asked.seed)
     trace = looped(sped(trace, asked.speed), asked.loop)
     if asked.limit is not None:

@@ -62,6 +62,9 @@ class Trace:
     hardness: np.ndarray  # float64 [n]; nan: not known
     ids: Sequence[str] = ()  # [n], as recorded; or none
     skipped: Mapping[str, int] = field(default_factory=dict)  # what was left out, by kind
+    spread_within: str = (
+        ""  # unit of the recorded times, within which arrivals were drawn (`ticks.py`); "": as recorded
+    )
 
     def __post_init__(self) -> None:
         columns = (self.prompt, self.wish, self.slack_ms, self.seed, self.hardness)

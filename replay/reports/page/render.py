@@ -11,6 +11,7 @@ from replay.reports.page.courses import over_time
 from replay.reports.page.styles import BASELINE_MARK, mark_of, style_of
 from replay.reports.page.trade import trade
 from replay.simulation.setup import STORES
+from replay.traces.ticks import describe_spread
 from streams.pages.templates import template
 
 COLUMNS = (
@@ -110,6 +111,7 @@ def setup(report: Report) -> dict[str, str]:
     seeds = seeds_of(report)
     return {
         "trace": f"{trace['file']}: {trace['requests']:,} requests in {seconds(trace['seconds'])}",
+        **({"arrivals": describe_spread(trace["spread_within"])} if "spread_within" in trace else {}),
         "sha256 of the trace": trace["sha256"],
         "catalog": f"{asked['catalog']} (quality as {asked['scale']})",
         "workers": f"{asked['workers']}" + (f", {workers} times one is lost" if workers else ""),

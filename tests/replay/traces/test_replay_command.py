@@ -70,7 +70,7 @@ def test_a_bad_line_is_one_error_line_and_lenient_counts_it(tmp_path: pathlib.Pa
     reported = called("inspect", path)
     assert reported.exit_code == 1
     assert reported.output.startswith(f"error: {path}:2: arrivals must not fall: 1 after 5")
-    assert "1 skipped: falling" in called("save", path, "--lenient", "--out", tmp_path / "out").output
+    assert "skipped: 1 falling" in called("save", path, "--lenient", "--out", tmp_path / "out").output
     assert len(read(tmp_path / "out")) == 1
 
 
