@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeGuard, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -562,14 +562,22 @@ def _refuse_unknown_variables() -> None:
             raise Unknown("environment variable", variable.split("__")[0], known)
 
 
+def _fields_of(sections: Sequence[str]) -> Iterable[str]:
+    """Return the names of the fields of a section; of those in a table, a free key is part of the path."""
+    kind: Any = Settings
+    for name in sections:
+        if _is_section(kind):
+            kind = kind.model_fields[name].annotation if name in kind.model_fields else None
+        else:
+            kind = next(filter(_is_section, get_args(kind)), None)
+    return kind.model_fields if _is_section(kind) else ()
+
+
 def _readable(error: ValidationError) -> PochadeError:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         *sections, name = [str(part) for part in first["loc"]]
-        fields = Settings.model_fields
-        for section in sections:
-            kind = fields[section].annotation if section in fields else None
-            fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
-        return Unknown("setting", name if not sections else where, [".".join([*sections, f]) for f in fields])
+        known = [".".join([*sections, field]) for field in _fields_of(sections)]
+        return Unknown("setting", name if not sections else where, known)
     return InvalidSettings(f"setting {where}: {first['msg']}: got {quoted(first['input'], where)}")

@@ -47,6 +47,21 @@ def test_an_unknown_key_in_the_file_is_an_error(tmp_path: pathlib.Path) -> None:
         load()
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("traces.mine.time_colum", "traces.mine.time_column"),
+        ("tenants.acme.rate_rp", "tenants.acme.rate_rps"),
+        ("worker.components.volum", "worker.components.volume"),
+    ],
+)
+def test_an_unknown_key_below_a_name_of_ones_own_is_an_error_that_knows_the_keys_there(key: str, meant: str) -> None:
+    with pytest.raises(PochadeError) as raised:
+        load(nested((f"{key}=3",)))
+    assert f"unknown setting '{key}': known are {meant.rpartition('.')[0]}." in str(raised.value)
+    assert str(raised.value).endswith(f"; did you mean '{meant}'?")
+
+
 def test_a_named_file_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POCHADE_CONFIG", "nowhere.toml")
     with pytest.raises(PochadeError, match=r"nowhere\.toml, which is not a file"):
