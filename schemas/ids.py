@@ -1,9 +1,11 @@
-"""Computes ids and random draws from the request alone, so that a repeated decision gives an equal result."""
+"""Computes ids and draws from the request alone, so that a repeated decision gives an equal result; sets of ids."""
 
 import hashlib
 import uuid
 
 RECORD_NAMESPACE = uuid.UUID("6f1d0f3e-58a1-5e0b-9b0e-0b6a1f6f7c11")
+DIGEST_BYTES = 12
+SHARDS = 1024  # of a set of digests: 64 KB when empty; a lookup reads one, 3 KB of 250,000 digests
 
 
 def new_request_id() -> str:
@@ -41,3 +43,39 @@ def refinement_seed(seed: int, stage: int) -> int:
 def seed_of(request_id: str) -> int:
     """The noise seed (31 bits) of a request that names none."""
     return int(draw(request_id, "seed") * 2**31)
+
+
+def digest_of(request_id: bytes) -> bytes:
+    """96 bits of an id."""
+    return hashlib.blake2b(request_id, digest_size=DIGEST_BYTES).digest()
+
+
+class Digests:
+    """A set of digests, some 16 bytes each where one of Python takes 120. Others may read while one thread adds."""
+
+    def __init__(self) -> None:
+        self._shards = [bytearray() for _ in range(SHARDS)]  # by the first bits; digests one after the other
+        self._count = 0
+
+    def add(self, digest: bytes) -> None:
+        """Add a digest of DIGEST_BYTES."""
+        if digest not in self:
+            self._shard(digest).extend(digest)
+            self._count += 1
+
+    def __contains__(self, digest: bytes) -> bool:
+        shard = self._shard(digest)
+        at = shard.find(digest)
+        while at % DIGEST_BYTES and at >= 0:  # found across two digests
+            at = shard.find(digest, at + 1)
+        return at >= 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def packed(self) -> bytes:
+        """Return all digests, one after the other, in no order."""
+        return b"".join(self._shards)
+
+    def _shard(self, digest: bytes) -> bytearray:
+        return self._shards[int.from_bytes(digest[:2], "big") % SHARDS]

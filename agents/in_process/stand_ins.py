@@ -9,9 +9,10 @@ from agents.runtime.views import PlanView
 from planner.catalog.model import Catalog
 from planner.serving.deadlines import is_overdue
 from planner.serving.dispatch.worker import POLL_MS
-from planner.serving.ending.ended_ids import EndedIds, digest_of
+from planner.serving.ending.ended_ids import EndedIds
 from planner.serving.ending.ledger import ROLE, Aside, Effect, End, LedgerLogic, result_of
 from schemas import topics
+from schemas.ids import digest_of
 from schemas.messages import ClassifiedRequest, Outcome, Plan
 from schemas.record import Incoming, Outgoing
 from streams.clock import now_ms

@@ -20,9 +20,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from agents.ledger.partition import LedgerPartition
 from agents.ledger.remembered import Checkpoint
 from planner.serving.deadlines import is_overdue
-from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.ending.ledger import ROLE
 from schemas import topics
+from schemas.ids import DIGEST_BYTES, digest_of
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams import metrics

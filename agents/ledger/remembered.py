@@ -17,9 +17,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from agents.ledger.broker_clock import BrokerClock
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ending.ended_ids import DIGEST_BYTES, SEALED, EndedIds, digest_of
+from planner.serving.ending.ended_ids import SEALED, EndedIds
 from planner.serving.ending.ledger import ROLE
 from schemas.errors import InvalidRecord
+from schemas.ids import DIGEST_BYTES, digest_of
 from schemas.messages import EndedChunk
 from schemas.record import Delivered, Outgoing
 from schemas.topics import CLASSIFIED, ENDED, RESULTS, SKEW_MS

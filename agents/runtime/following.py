@@ -1,7 +1,7 @@
 """Follows the topics of a process's views, and feeds `views.py` record by record."""
 
 from agents.runtime.request_views import InFlightView, PoisonView
-from agents.runtime.views import EndedView, FleetView, PlanView
+from agents.runtime.views import ENDED_WINDOW_MS, EndedView, FleetView, PlanView
 from planner.catalog.model import Catalog
 from planner.serving.poison import REMEMBERED_MS
 from planner.serving.requests import OPEN_MS
@@ -15,7 +15,6 @@ from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.transactions.barrier import Barrier
 from streams.settings import Settings
 
-ENDED_WINDOW_MS = 60 * 60 * 1000
 START_TIMEOUT_S = 60
 
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import math
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from planner.catalog.model import Catalog
@@ -20,6 +20,7 @@ from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
+from schemas.ids import Digests, digest_of
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import metrics
@@ -29,7 +30,8 @@ from streams.control.records import NO_PIN, Place, place_in, take_in
 from streams.observing import log_context
 
 FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
-MAX_ENDED = 500_000  # ids kept, about 60 MB; older ends are caught by the ledger
+MAX_ENDED = 500_000  # ids kept, about 8 MB; older ends are caught by the ledger
+ENDED_WINDOW_MS = 60 * 60 * 1000  # how long an id is kept at most
 
 log = logging.getLogger(__name__)
 
@@ -116,23 +118,31 @@ class PlanView:
 
 
 class EndedView:
-    """The ids that have a result, within a window: their work is dead everywhere."""
+    """The ids that have a result, within a window: their work is dead everywhere.
+
+    They are kept in two halves. When the newer one is as old as half the window, or full, the older one is dropped.
+    """
 
     def __init__(self) -> None:
-        self._ids: OrderedDict[str, None] = OrderedDict()
+        self._newer, self._older, self._since_ms = Digests(), Digests(), 0
         self.on_end: list[Callable[[str], object]] = []  # called with each id
 
     def on_record(self, record: Incoming) -> None:
         """The key is enough: nothing is decoded."""
         request_id = (record.key or b"").decode(errors="replace")
-        self._ids[request_id] = None
+        if record.timestamp_ms - self._since_ms > ENDED_WINDOW_MS // 2 or len(self._newer) >= MAX_ENDED // 2:
+            self._older, self._newer, self._since_ms = self._newer, Digests(), record.timestamp_ms
+        self._newer.add(_digest(request_id))
         for listener in self.on_end:
             listener(request_id)
-        if len(self._ids) > MAX_ENDED:
-            self._ids.popitem(last=False)
 
     def __contains__(self, request_id: object) -> bool:
-        return request_id in self._ids
+        digest = _digest(str(request_id))
+        return digest in self._newer or digest in self._older
+
+
+def _digest(request_id: str) -> bytes:
+    return digest_of(request_id.encode(errors="replace"))
 
 
 class FleetView:

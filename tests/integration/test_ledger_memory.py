@@ -24,7 +24,7 @@ from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.role import Ledger
 from agents.ledger.topics import LedgerTopics
 from agents.runtime.assembly import ledger_of
-from planner.serving.ending.ended_ids import DIGEST_BYTES
+from schemas.ids import DIGEST_BYTES
 from schemas.messages import Result, Status
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, DLQ, ENDED, OUTCOMES, RESULTS

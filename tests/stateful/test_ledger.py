@@ -14,10 +14,10 @@ from agents.ledger.open_requests import OpenRequests
 from agents.ledger.partition import OVERLAP, LedgerPartition, MarkerLost
 from agents.ledger.remembered import CHUNK_REST
 from agents.ledger.topics import LedgerTopics
-from planner.serving.ending.ended_ids import DIGEST_BYTES, digest_of
 from planner.serving.ending.ledger import MOVED
 from schemas import topics
 from schemas.errors import InvalidRecord
+from schemas.ids import DIGEST_BYTES, digest_of
 from schemas.messages import ClassifiedRequest, Outcome, Result, Status
 from schemas.record import Incoming
 from streams.codec.avro import decode, encode

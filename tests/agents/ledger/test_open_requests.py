@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.ledger import open_requests
 from agents.ledger.open_requests import Open, OpenRequests
-from planner.serving.ending.ended_ids import digest_of
+from schemas.ids import digest_of
 from schemas.record import Incoming
 from streams.codec.headers import DEADLINE
 from tests.agents.stubs import a_record

@@ -130,7 +130,7 @@ def test_an_ended_request_is_known_by_its_records_key_alone() -> None:
 
 
 def test_the_oldest_ended_requests_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.runtime.views.MAX_ENDED", 3)
+    monkeypatch.setattr("agents.runtime.views.MAX_ENDED", 4)
     view = EndedView()
     for n in range(5):
         view.on_record(a_record(value=b"", key=b"r-%d" % n))

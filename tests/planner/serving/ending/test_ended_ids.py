@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.serving.ending import ended_ids
-from planner.serving.ending.ended_ids import DIGEST_BYTES, EndedIds, digest_of
+from planner.serving.ending.ended_ids import EndedIds
 from planner.serving.ending.ended_segments import segment_of
+from schemas.ids import DIGEST_BYTES, digest_of
 
 NUMBERS = st.integers(0, 60)
 STEPS = st.lists(

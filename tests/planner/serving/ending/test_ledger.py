@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.serving.ending.ended_ids import EndedIds, digest_of
+from planner.serving.ending.ended_ids import EndedIds
 from planner.serving.ending.ledger import MOVED, Aside, Effect, End, LedgerLogic, Move, Repeated
 from schemas.errors import InvalidRecord, UnknownSchema
+from schemas.ids import digest_of
 from schemas.messages import ClassifiedRequest, Outcome, Status
 from schemas.record import Headers, Incoming
 from schemas.topics import CLASSIFIED, DAY_MS, OUTCOMES, WINDOW_MS

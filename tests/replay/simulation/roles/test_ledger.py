@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from agents.ledger.open_requests import OpenRequests
-from planner.serving.ending.ended_ids import EndedIds, digest_of
+from planner.serving.ending.ended_ids import EndedIds
 from planner.serving.ending.ledger import Effect, End, LedgerLogic
 from replay.simulation.event_queue import EventQueue
 from replay.simulation.job import Job
 from replay.simulation.roles.control.plan_state import PlanState
 from replay.simulation.roles.ledger import Ledger
+from schemas.ids import digest_of
 from schemas.messages import Status
 from schemas.topics import CLASSIFIED
 from streams.codec.headers import DEADLINE
