@@ -73,6 +73,7 @@ GROUPS = {
         "evaluate": "Measure models, classifiers and discriminators on fresh prompts.",
         "bench": "Measure the pipeline against a baseline in the same run.",
         "chaos": "Inject faults into a deployment while it serves, then audit it.",
+        "soak": "Send requests for hours, count lost and doubled ones, and watch what each role holds.",
     },
 }  # heading of --help -> command -> what it does
 OTHERS = "Commands of other packages"

@@ -28,7 +28,7 @@ OF_CLASSIFIERS: Final = {"family": ("tokenizers",), **dict.fromkeys(("encoder", 
 """What learned classifiers need, by kind."""
 OF_REPORTS: Final = ("matplotlib", "scipy")
 """What a page of a report is drawn with."""
-LABORATORY: Final = frozenset({"bench", "chaos", "evaluate", "train"})
+LABORATORY: Final = frozenset({"bench", "chaos", "evaluate", "soak", "train"})
 """The commands of pochade-lab."""
 
 
