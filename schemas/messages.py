@@ -275,7 +275,7 @@ class Result:
     status: Status
     reason: str
     prompt: str
-    tenant: str
+    tenant: str  # "": not known, as its record could not be read as a request
     image_uri: str | None
     image_sha256: str | None
     width: int | None

@@ -143,9 +143,8 @@ class PipelineClient:
                 raise Refusal(
                     "unavailable", "the gateway still reads the last requests: ask again", retry_after_ms=1000
                 )
-            raise Refusal(
-                "not-found", f"no request {request_id!r:.80} is remembered: there is none, or it ended long ago"
-            )
+            known = f"tenant {tenant!r:.80} has no request {request_id!r:.80} that this gateway remembers"
+            raise Refusal("not-found", f"{known}: none of its requests has this id, or it ended long ago")
         return job
 
     def known(self, request: GenerateRequest, tenant: str, result: Result | None) -> Job:

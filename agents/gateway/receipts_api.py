@@ -44,9 +44,9 @@ class ReceiptsApi:
 
     async def get(self, http: Request) -> Response:
         """GET /v1/receipts/ID: of a request of the caller's tenant that has ended."""
-        result = self._pipeline.job(http.path_params["id"], http.state.tenant).result
         if not self._is_on:
             raise Refusal("not-found", "this deployment signs no receipts: its setting receipts.certificate is empty")
+        result = self._pipeline.job(http.path_params["id"], http.state.tenant).result
         if result is None:
             raise Refusal("not-found", f"request {http.path_params['id']:.80} has no end, and so no receipt, yet")
         decision = decision_of(result)

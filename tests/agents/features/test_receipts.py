@@ -372,7 +372,9 @@ def test_the_gateway_gives_no_receipt_of_other_tenants_nor_where_receipts_are_of
         for key in (own, other)
     ]
     assert [each.status_code for each in codes] == [200, 404]
+    assert "tenant 'others' has no request" in codes[1].text
     off = Deployment()
+    assert "receipts.certificate is empty" in got(off, "/v1/receipts/none").text, "of whatever request"
     off.ends(png())
     request_id = posted(off, {"input": HEART}, "/v1/predictions").json()["id"]
     answer = got(off, f"/v1/receipts/{request_id}")
