@@ -30,7 +30,8 @@ class GenerateOptions:
     """Options of the generation of an image; None or empty: the variant's default. Declared by `option_fields.py`."""
 
     # fmt: off
-    n: int = option(1, "Number of images of the prompt, in one request.", low=1, high=1024, aliases=("num_outputs",))
+    n: int = option(1, "Number of images of the prompt, in one request; the deployment's setting requests.max_images "
+        "may allow more, or fewer.", low=1, high=8, aliases=("num_outputs",))
     width: int | None = option(None, "Width of the image in pixels.", **PIXELS)
     height: int | None = option(None, "Height of the image in pixels.", **PIXELS)
     steps: int | None = option(None, "Number of denoising steps (default: the variant's).", low=1, high=200,

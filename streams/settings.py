@@ -22,6 +22,8 @@ from pydantic_settings import (
 )
 
 from schemas.errors import PochadeError, Unknown
+from schemas.messages import GenerateOptions
+from schemas.option_fields import options_of
 from streams.security.secrets import quoted
 
 PREFIX = "POCHADE_"
@@ -111,7 +113,7 @@ class Requests(Section):
     """Limits of what a request may ask for."""
 
     max_prompt_bytes: int = Field(8192, ge=1)
-    max_images: int = Field(8, ge=1, le=1024)  # n of one request
+    max_images: int = Field(int(options_of(GenerateOptions)["n"].about.high or 0), ge=1, le=1024)  # n of one request
     # how far ahead a deadline may be: 3 days, at most 6. The ledger remembers 8 days (`schemas/topics.py`)
     max_deadline_s: float = Field(3 * 86_400, gt=0, le=6 * 86_400)
 

@@ -16,6 +16,7 @@ from schemas.messages import GenerateRequest
 from schemas.topics import HOUR_MS
 from streams.settings import InvalidSettings
 
+NO_WAYS: Final[Mapping[str, str]] = {}
 UNKNOWN_S: Final = 0  # a model's creation time: catalogs do not state it, OpenAI's clients require a number
 
 
@@ -47,8 +48,11 @@ class CatalogChecks:
     def check_model(self, name: str, param: str) -> None:
         """Raise Refusal if the catalog does not offer the model."""
         if name not in self.models:
+            name = name[:80]
+            fault = Unknown("model", name, self.models, {name: (name.rpartition("/")[2],)})  # of pochade/NAME
             ways = f"with {PLAN_CHOOSES}, or none, the plan chooses; Replicate's clients name them {OWNER}/NAME"
-            raise Refusal(UNKNOWN_MODEL, f"{Unknown('model', name[:80], self.models)}; {ways}", param=param)
+            others = "the deployment's setting gateway.models says which model other products' names stand for"
+            raise Refusal(UNKNOWN_MODEL, f"{fault}; {ways}; {others}", param=param)
 
     def described(self, name: str, base_url: str) -> dict[str, Any]:
         """Return a model in the shape of both APIs; `pochade` holds the options that a request may state.
@@ -83,13 +87,15 @@ class CatalogChecks:
             "expected_ms": round(expected_ms), "price": price and round(price * expected_ms / HOUR_MS, 9),
         }  # fmt: skip
 
-    def check(self, request: GenerateRequest, params: Mapping[str, str]) -> None:
+    def check(self, request: GenerateRequest, params: Mapping[str, str], ways: Mapping[str, str] = NO_WAYS) -> None:
         """Raise Refusal if no variant honours the request.
 
-        `params`: field of a request -> the API's name for it, where they differ.
+        `params`: field of a request -> the API's name for it, where they differ. `ways`: the API's name -> what to do
+        about a value of it that no variant honours.
         """
         options = request.options
         if options.model:
             self.check_model(options.model, params.get("model", "model"))
         if fault := fit_of(options, request.quality, self._catalog).fault:
-            raise Refusal(UNHONOURED, fault.reason, param=params.get(fault.param, fault.param) or None)
+            param = params.get(fault.param, fault.param)
+            raise Refusal(UNHONOURED, "; ".join(filter(None, (fault.reason, ways.get(param)))), param=param or None)

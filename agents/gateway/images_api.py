@@ -128,7 +128,7 @@ class ImagesApi:
         now_ms, model = self._clock_ms(), self.offered.own(body.get("model", PLAN_CHOOSES))
         sized = self.sizes.placed(self.sizes.of_ratio({**body, "model": model}, str(model)), str(model))
         asked = parse(sized.body, self._limits, now_ms, self._until(now_ms), http.state.tenant, events)
-        self.offered.check(asked.request, PARAMS)
+        self.offered.check(asked.request, PARAMS, self.sizes.ways)
         form = asked.format._replace(size=sized.scaled_to)
         return asked._replace(format=form, overridden=(sized.overridden,) if sized.overridden else ())
 

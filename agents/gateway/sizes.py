@@ -19,6 +19,9 @@ RATIO: Final = re.compile(r"([1-9][0-9]{0,2}):([1-9][0-9]{0,2})")
 REFUSE, SCALE = "refuse", "scale"
 SIDE: Final = DECLARED["width"].about
 SIDES: Final = ("size", "width", "height")
+REFUSED: Final = (
+    "the deployment's setting gateway.foreign_sizes (nearest or scale) has sizes replaced that no level has"
+)
 
 Size = tuple[int, int]  # width and height in px
 
@@ -38,6 +41,7 @@ class Sizes:
         """`policy`: of foreign sizes, as `gateway.foreign_sizes` has it."""
         self._catalog = catalog
         self._policy = policy
+        self.ways = {"size": REFUSED} if policy == REFUSE else {}  # what to do about a size that is refused
 
     def of_ratio(self, body: Mapping[str, Any], model: str, prefix: str = "") -> dict[str, Any]:
         """Return a body with a size instead of its `aspect_ratio`: of about as many pixels as the model's own size.

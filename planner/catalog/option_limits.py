@@ -43,7 +43,9 @@ BATCH_TIER = "batch"
 AS_IT_IS: Final = GenerateOptions()
 OPTIONS: Final = options_of(GenerateOptions)
 LIMITED: Final = tuple(
-    each for each in OPTIONS.items() if each[1].about.words or each[1].numbers or each[1].about.longest
+    each
+    for each in OPTIONS.items()
+    if (each[1].about.words or each[1].numbers or each[1].about.longest) and each[0] != "n"  # a setting limits it
 )
 values_of_limited = operator.attrgetter(*(name for name, _ in LIMITED))
 NEEDING: Final = tuple((name, each.default, each.about.needs) for name, each in OPTIONS.items() if each.about.needs)
@@ -55,7 +57,7 @@ BESIDE_A_PROMISE: Final = (
     "quality_at_least",
 )  # images are alike by any
 CHANGING: Final = tuple((name, each.default) for name, each in OPTIONS.items() if name not in BESIDE_A_PROMISE)
-MAX_IMAGES: Final = int(OPTIONS["n"].about.high or 0)  # of one request, whatever a deployment allows
+MAX_IMAGES: Final = 1024  # of one request, whatever a deployment allows
 MAX_ADAPTERS = 6  # of one request; the largest number in a month of a public service's requests
 MAX_CONTROLS = 4  # of one request
 
@@ -92,7 +94,7 @@ def check_options(request: OptionValues, max_images: int) -> None:
     _one_of("tier", request.tier, TIERS, who)
     if options == AS_IT_IS:
         return
-    if not 1 <= options.n <= max_images:  # which may be less than whatever the field allows
+    if not 1 <= options.n <= max_images:
         raise InvalidRequest(f"n must be from 1 to {max_images}: got {options.n} {who}", field="n")
     for (name, declared), value in zip(LIMITED, values_of_limited(options), strict=True):
         if value != declared.default:

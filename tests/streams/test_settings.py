@@ -6,9 +6,13 @@ from typing import get_origin
 import pytest
 from pydantic import BaseModel
 
+from planner.catalog.option_limits import check_options
 from schemas.errors import PochadeError
+from schemas.messages import GenerateOptions
+from schemas.vocabulary import DECLARED
 from streams.cli import nested
 from streams.settings import Settings, Table, load
+from tests.builders import a_request
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +121,11 @@ def test_what_is_no_table_is_an_error_that_says_how_one_is_stated(value: str) ->
 def test_a_deadline_may_not_be_further_ahead_than_the_ledger_remembers(seconds: float) -> None:
     with pytest.raises(PochadeError, match="max_deadline_s"):
         load({"requests": {"max_deadline_s": seconds}})
+
+
+def test_a_request_may_have_as_many_images_as_the_option_declares_unless_a_setting_says_else() -> None:
+    declared = int(DECLARED["n"].about.high or 0)
+    request = a_request(options=GenerateOptions(n=declared + 1))
+    with pytest.raises(PochadeError, match=rf"n must be from 1 to {declared}: got {declared + 1}"):
+        check_options(request, Settings().requests.max_images)
+    check_options(request, load({"requests": {"max_images": declared + 1}}).requests.max_images)

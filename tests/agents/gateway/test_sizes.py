@@ -33,6 +33,22 @@ def size_in(answer: httpx.Response) -> tuple[int, int]:
 def test_a_size_that_no_level_generates_is_refused_unless_a_setting_says_else() -> None:
     _, answer = at("refuse", SQUARE)
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "size")
+    assert "setting gateway.foreign_sizes (nearest or scale)" in answer.json()["error"]["message"]
+    _, strict = at("nearest", {**SQUARE, "strict": True})
+    assert (strict.status_code, "foreign_sizes" in strict.text) == (400, False), "the client insists"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("pochade/heavy", "heavy"), ("someone/light", "light"), ("gpt-image-1", "")]
+)
+def test_an_unknown_model_is_refused_with_the_model_that_was_meant_or_the_setting_for_other_names(
+    name: str, meant: str
+) -> None:
+    answer = posted(Deployment(catalog=PLAIN), {"prompt": "a red heart", "model": name})
+    message = answer.json()["error"]["message"]
+    assert answer.status_code == 404
+    assert ("did you mean" in message, f"did you mean '{meant}'?" in message) == (bool(meant), bool(meant))
+    assert "setting gateway.models" in message
 
 
 def test_the_nearest_size_is_generated_and_said() -> None:

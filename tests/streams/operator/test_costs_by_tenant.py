@@ -20,7 +20,10 @@ def test_costs_by_tenant_count_requests_of_unknown_cost_apart() -> None:
         pytest.skip("jq is not installed")
     (asked,) = FILTER.findall((ROOT / "streams/operator/OPERATING.md").read_text())
     costs = [("acme", 0.5), ("acme", None), ("acme", 0.25), ("studio", None), ("", None)]
-    lines = "".join(f"{json.dumps(result_values(dataclasses.replace(a_result(), tenant=name, cost=cost)))}\n" for name, cost in costs)
+    lines = "".join(
+        f"{json.dumps(result_values(dataclasses.replace(a_result(), tenant=name, cost=cost)))}\n"
+        for name, cost in costs
+    )
     done = subprocess.run(["jq", "-cs", asked], input=lines, capture_output=True, text=True, check=True)
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
         {"tenant": "", "ended": 1, "cost": None, "unknown": 1},
