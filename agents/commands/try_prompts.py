@@ -11,14 +11,14 @@ import click
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands.known_names import CatalogOption, PolicyOption
-from streams.commands.requests import fields_of, generation_options
+from streams.commands.requests import RequestCommand, fields_of, generation_options
 
 if TYPE_CHECKING:  # --help need not wait for them
     from streams.settings import Settings
     from streams.store.port import ImageStore
 
 
-@click.command("try")
+@click.command("try", cls=RequestCommand)
 @click.argument("prompts", nargs=-1, required=True, metavar="PROMPT...")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path(), show_default="this folder",

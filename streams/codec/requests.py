@@ -21,10 +21,11 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product ->
     "aspect_ratio": ("size",),
     "cfg": ("guidance",),
     "cfg_scale": ("guidance",),
-    "deadline": ("deadline_in_ms",),
+    **dict.fromkeys(("deadline", "deadline_s", "deadline_in_s", "timeout_s"), ("deadline_in_ms",)),
     "height": ("size",),
     "id": ("request_id",),
     "image_url": ("image",),
+    "images": ("n",),
     "init_image": ("image",),
     "input_image": ("image",),
     "lora": ("adapters",),
@@ -41,7 +42,11 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = {  # name in another product ->
     "width": ("size",),
 }
 GATEWAYS = "the gateway does it (POST /v1/images/generations)"
-FOREIGN: Final[Mapping[str, str]] = {  # parameter of another product -> what to do instead, where no field says it
+FOREIGN: Final[Mapping[str, str]] = {  # parameter of another product or door -> what to do instead or besides
+    **dict.fromkeys(
+        ("deadline", "deadline_s", "deadline_in_s", "timeout_s"), "it counts ms from now on: 2.5 s are 2500"
+    ),
+    "idempotency_key": "the header Idempotency-Key states it, and over Kafka request_id is as good",
     "disable_safety_checker": "the deployment's settings safety.* decide",
     "go_fast": "quality: low asks for the cheapest level",
     "input_fidelity": "strength says which share of the steps may change the image",

@@ -15,7 +15,7 @@ from planner.catalog.option_limits import OPTIONS
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateOptions, Result, Status
 from schemas.option_fields import Declared
-from schemas.vocabulary import DECLARED, in_own_words
+from schemas.vocabulary import ALIASES, DECLARED, in_own_words
 from streams.commands import opening
 from streams.commands.options import SHOWN, STREAMED, since_option
 from streams.visible import json_text
@@ -48,6 +48,35 @@ COMPOUND: Final = {  # fields with a form of their own on the command line; (): 
     **dict.fromkeys(("height", "adapter_weights", "control_images", "control_weights"), ()),
 }  # fmt: skip
 LAST: Final = ("reuse", "strict")  # what is said of the request as a whole
+FLAGS: Final = {  # field or alias -> the option that states it, where this has another name
+    "n": "--images", **dict.fromkeys(("width", "height"), "--size"), "deadline_in_ms": "--deadline-ms",
+    **dict.fromkeys(("adapters", "adapter_weights"), "--adapter"),
+    **dict.fromkeys(("controls", "control_images", "control_weights"), "--control"),
+}  # fmt: skip
+DEADLINES: Final = ("--deadline-s", "--deadline-in-s", "--timeout-s")  # in seconds, as --deadline is
+
+
+class RequestCommand(click.Command):
+    """A command with `generation_options`, which names the one that is meant by what a field is called elsewhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words. Raises click.NoSuchOption with the options that are meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            meant = [flag for each in self.params for flag in each.opts if flag in _meant(error.option_name)]
+            raise click.NoSuchOption(error.option_name, possibilities=meant, ctx=ctx) if meant else error from None
+
+
+def _meant(option: str) -> set[str]:
+    """Return the options that state what a field, an alias or another product's name for one does, as an option."""
+    from streams.codec.requests import SYNONYMS
+
+    if option in DEADLINES:
+        return {"--deadline"}
+    name = option.lstrip("-").replace("-", "_")
+    own = ALIASES.get(name) or (name,) if name in ALIASES or name in DECLARED else SYNONYMS.get(name, ())
+    return {FLAGS.get(each, f"--{each.replace('_', '-')}") for each in own}
 
 
 def _option_of(name: str, declared: Declared) -> Callable[[F], F]:
@@ -121,7 +150,7 @@ def waiting_options(command: F) -> F:
     )(command)
 
 
-@click.command()
+@click.command(cls=RequestCommand)
 @click.argument("prompt", required=False)
 @click.option(
     "--file",

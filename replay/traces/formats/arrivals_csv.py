@@ -10,6 +10,7 @@ from replay.traces.formats.fields import Unfit, formatted_ms, moment_ms, number,
 from replay.traces.trace import InvalidTrace, Overrides, Row
 from schemas.errors import Unknown
 from schemas.messages import GenerateOptions
+from schemas.vocabulary import ALIASES
 
 COLUMN: Final = "arrival_ms"
 TIME: Final = "time"  # since 1970: ISO 8601, seconds or milliseconds
@@ -52,7 +53,7 @@ def read_arrivals(table: Table, faults: Faults, builder: Builder, most: int | No
     """Read every row, or the first `most`. `time_format`: as `Asked` has it. Raises InvalidTrace."""
     unknown = [name for name in table.columns if name not in COLUMNS]
     if unknown or len(set(table.columns)) < len(table.columns):
-        message = Unknown("column", unknown[0], COLUMNS) if unknown else "a column is named twice"
+        message = Unknown("column", unknown[0], COLUMNS, ALIASES) if unknown else "a column is named twice"
         raise InvalidTrace(f"{faults.source}:{table.line}: {message}")
     is_plain = table.columns == (COLUMN,)
     for where, fields in table.rows:

@@ -9,6 +9,7 @@ from replay.traces.formats.csv_rows import Table
 from replay.traces.formats.faults import Faults, quoted
 from replay.traces.formats.lines import Lines
 from schemas.errors import PochadeError, Unknown
+from schemas.vocabulary import ALIASES
 
 ACCESS: Final = re.compile(r'\S+ \S+ \S+ \[(?P<time>[^\]]+)\] "(?:[^"\\]|\\.)*"')
 """The common log format of web servers, and the combined one. Source: Apache HTTP Server, "Log Files"."""
@@ -24,7 +25,7 @@ def pattern_of(text: str) -> re.Pattern[str]:
     if TIME not in found.groupindex:
         raise PochadeError(f"--line-pattern needs a group (?P<{TIME}>...), and may have (?P<prompt>...): got {text}")
     if unknown := sorted(found.groupindex.keys() - {*COLUMNS}):
-        raise Unknown("group of --line-pattern", unknown[0], COLUMNS)
+        raise Unknown("group of --line-pattern", unknown[0], COLUMNS, ALIASES)
     return found
 
 

@@ -18,6 +18,7 @@ from replay.traces.formats.lines import Lines
 from replay.traces.trace import Overrides, Row
 from schemas.errors import InvalidRecord, InvalidRequest
 from schemas.messages import GenerateRequest
+from schemas.vocabulary import ALIASES
 from streams.codec.prompt_file import request_of
 from streams.codec.requests import HINTS
 
@@ -117,7 +118,7 @@ def _ours(fields: Any, names: Mapping[str, str]) -> Any:
     if not (names and isinstance(fields, dict)):
         return fields
     clashing = {*names.values(), *(TIMES if TIME in names.values() else ())}
-    known = (HINTS.keys() | EXTRA) - clashing
+    known = {*HINTS, *ALIASES, *EXTRA} - clashing
     return {names.get(name, name): value for name, value in fields.items() if name in names or name in known}
 
 

@@ -25,13 +25,15 @@ from schemas.errors import InvalidRequest, PochadeError
 from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Made, Status
 from schemas.topics import PROMPTS, RESULTS, SCHEMAS
+from schemas.vocabulary import ALIASES, DECLARED
 from streams.catalogs import load
 from streams.cli import main
 from streams.codec.avro import encode
 from streams.codec.prompt_file import request_of
+from streams.codec.requests import SYNONYMS
 from streams.codec.schema_topic import announcements
 from streams.commands import opening
-from streams.commands.requests import fields_of
+from streams.commands.requests import fields_of, submit
 from streams.commands.showing import explanation
 from streams.kafka.consumers import snapshot
 from streams.operator import open_request
@@ -408,3 +410,31 @@ def test_an_empty_prompt_is_refused_by_the_command_in_the_words_of_the_pipeline(
         check(request_of({"prompt": ""}, 5), Requests(), 5)
     said = str(caught.value).partition(" (request")[0]
     assert f"nothing was sent: {said}" in " ".join(done.output.split())
+
+
+def test_a_field_by_whatever_name_is_an_option_or_is_answered_with_the_option_that_is_meant() -> None:
+    there = {flag for each in submit.params for flag in each.opts}
+    for name in {*ALIASES, *DECLARED} - {"prompt", "request_id"}:  # its argument, and what it makes
+        flag = f"--{name.replace('_', '-')}"
+        assert flag in there or "Did you mean" in pochade("submit", "a red heart", flag, "1").output, name
+
+
+@pytest.mark.parametrize(
+    ("flag", "meant"),
+    [
+        ("--priority", "--tier"),
+        ("--num-outputs", "--images"),
+        ("--cfg-scale", "--guidance"),
+        ("--deadline-s", "--deadline?"),
+        ("--deadline-in-ms", "--deadline-ms"),
+        ("--width", "--size"),
+        ("--adapter-weights", "--adapter?"),
+        ("--lora", "--adapter?"),
+    ],
+)
+def test_the_name_of_another_door_is_answered_with_the_option_that_states_it(flag: str, meant: str) -> None:
+    assert f"No such option: {flag} Did you mean {meant}" in pochade("submit", "a red heart", flag, "1").output
+
+
+def test_every_name_of_another_product_leads_to_a_field_that_is_there() -> None:
+    assert {own for names in SYNONYMS.values() for own in names} <= {*ALIASES, *DECLARED}

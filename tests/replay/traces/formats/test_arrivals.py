@@ -81,6 +81,7 @@ def test_a_lenient_reader_keeps_what_comes_before_the_end_of_a_cut_file(tmp_path
         ("0\n1\n", r"given:1: expected the column 'arrival_ms' or 'time', got '0'"),
         ("\n\nwhen\n1\n", r"given:3: expected the column 'arrival_ms' or 'time', got 'when'"),
         ("arrival_ms,promt\n0,cat\n", r"given:1: unknown column 'promt'.* did you mean 'prompt'"),
+        ("arrival_ms,priority\n0,batch\n", r"given:1: unknown column 'priority'.* did you mean 'tier'"),
         ("arrival_ms,arrival_ms\n0,0\n", r"given:1: a column is named twice"),
         (b"\x1f\x8b nonsense", "cannot be read on"),
         (b"\xff\xfea\x00", "not UTF-8"),
