@@ -422,6 +422,7 @@ class Heartbeat:
     slowness: float = 1.0  # run time of its last calls, as a multiple of what the catalog profiled; 1 until it knows
     device: WorkerDevice | None = None  # None: it uses none of its own, or has not begun to
     price_per_hour: float = 0.0  # in a currency of the operator's own; 0: not stated
+    started_ms: int = 0  # of its process (epoch ms), which it tells from another under the same id; 0: not stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

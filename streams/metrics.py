@@ -283,6 +283,9 @@ WORKERS = gauge(
     {"state": ("starting", "loading", "ready", "painting", "draining", "hanging", "failed", "sick", "silent")},
     of=PLANNER,
 )  # fmt: skip
+DOUBLED_WORKERS = counter(
+    "pochade_doubled_workers_total", "Times that a second process began to send heartbeats under a worker's id"
+)
 SERVING_WORKERS = gauge(
     "pochade_serving_workers", "Live workers that take jobs, by the variant that they serve", {"variant": VARIANTS},
     of=PLANNER,

@@ -72,19 +72,22 @@ class CatalogChecks:
         """Return a variant's own size, steps and guidance, what may be asked of it, and the time of an image.
 
         `limits`: of the options in numbers that it follows; without width and height it has one size. `expected_ms`: of
-        an image once a worker begins it, by the workers of now, else as profiled. `price`: of that time; null: unknown.
+        an image once a worker begins it, by the workers of now; null: none serves it, as `why` says. `price`: of that
+        time; null: unknown.
         """
         if name not in self._catalog.served:
             return {"model": name, "variants": self._catalog.bases.get(name, list(self._catalog.variants))}
         variant = self._catalog.served[name]
         workers, slowness, price = self._serving(name)
-        expected_ms = run_ms(variant, 1) * slowness
+        expected_ms = run_ms(variant, 1) * slowness if workers else None
         return {
             "model": name, "size": f"{variant.width}x{variant.height}", "steps": variant.steps,
             "guidance": variant.guidance, "honours": list(variant.honours), "bases": list(variant.bases),
             "adapters": list(variant.adapters),
             "controls": list(variant.controls), "limits": limits_of(variant), "workers": workers,
-            "expected_ms": round(expected_ms), "price": price and round(price * expected_ms / HOUR_MS, 9),
+            "expected_ms": None if expected_ms is None else round(expected_ms),
+            "price": round(price * expected_ms / HOUR_MS, 9) if price and expected_ms else None,
+            "why": "" if workers else f"no worker serves {name}",
         }  # fmt: skip
 
     def check(self, request: GenerateRequest, params: Mapping[str, str], ways: Mapping[str, str] = NO_WAYS) -> None:

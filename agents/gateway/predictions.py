@@ -10,6 +10,7 @@ from agents.gateway.callers.bearer import TENANT
 from agents.gateway.jobs import Job
 from agents.gateway.openai_images import PLAN_CHOOSES, checked_request, own_fields, provenance
 from agents.gateway.refusals import Refusal
+from agents.gateway.streaming.notes import begun_in
 from planner.serving.routing.expecting import Expectation
 from schemas.messages import GenerateOptions, GenerateRequest, Result, Status
 from schemas.vocabulary import ALIASES
@@ -128,17 +129,20 @@ def prediction(
     logs: Sequence[str],
     images: Sequence[str] = (),
     expected: Expectation | None = None,
+    *,
+    is_lost: bool = False,
 ) -> dict[str, Any]:
     """Return a job in the shape of Replicate's predictions.
 
     `stream`: the URL of its events. `logs`: a line for each event. `images`: URLs of its images. `expected`: place and
-    time of an open request; null in the answer if None.
+    time of an open request; null in the answer if None. `is_lost`: the worker that had begun it
+    does not live.
     """
     result, request = job.result, job.request
     asked = (request.options.model if request else "") or PLAN_CHOOSES
     ended_ms = result.ended_ms if result else None
     mine = f"{base_url}/v1/predictions/{job.request_id}"
-    status = ENDED[result.status] if result else PROCESSING if job.started_ms is not None else STARTING
+    status = ENDED[result.status] if result else PROCESSING if job.started_ms is not None and not is_lost else STARTING
     is_bad = result is not None and result.status is not Status.COMPLETED
     return {
         "id": job.request_id,
@@ -166,13 +170,13 @@ def _ending(result: Result) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def explanation(job: Job, waits_in_vain: str) -> dict[str, Any]:
+def explanation(job: Job, hindered: str) -> dict[str, Any]:
     """Return why a job ended as it did, in the words of `pochade explain`, and its stages without workers and URIs.
 
-    `waits_in_vain`: what it waits for that no worker serves; "" if a worker serves it, or this is not known.
+    `hindered`: that its worker is lost, or that no worker serves what it waits for; "": neither, or this is not known.
     """
     if job.result is None:
-        reason = waits_in_vain or ("a worker generates it" if job.started_ms is not None else "it waits for a worker")
+        reason = hindered or ("a worker generates it" if begun_in(job.notes) else "it waits for a worker")
         path: list[dict[str, Any]] = []
     else:
         reason = why(job.result)

@@ -26,6 +26,7 @@ from agents.gateway.predictions import (
 )
 from agents.gateway.refusals import Refusal
 from agents.gateway.repetitions.marks import stated
+from agents.gateway.streaming.notes import begun_in
 from agents.gateway.streaming.predictions import LAST, ended_early, line_of, position_of, prediction_events
 from agents.gateway.streaming.urls import StreamUrls
 from agents.gateway.streaming.wire import HEADERS, EventStream
@@ -127,7 +128,7 @@ class PredictionsApi:
     async def explain(self, http: Request) -> Response:
         """GET /v1/predictions/ID/explain: why the job ended as it did, or what it waits for."""
         job = self._pipeline.job(http.path_params["id"], http.state.tenant)
-        return JSONResponse(explanation(job, self._expected.waits_in_vain(job.request_id)))
+        return JSONResponse(explanation(job, self._expected.hindered(job.request_id, begun_in(job.notes))))
 
     async def list(self, http: Request) -> Response:
         """GET /v1/predictions: the newest PAGE, and the address of those before them."""
@@ -172,10 +173,11 @@ class PredictionsApi:
         stream = self._streams.url(base, job.request_id, tenant, self._clock_ms() / 1000)
         logs = [line_of(note, tenant, address) for note in job.notes]
         uris = result.image_uris if result is not None and result.status is Status.COMPLETED else ()
-        expected = None if result else self._expected.of(job.request_id)
-        if result is None and expected is None and (why := self._expected.waits_in_vain(job.request_id)):
-            logs.append(why)
-        return prediction(job, base, stream, logs, [address(uri) for uri in uris], expected)
+        expected, begun = None if result else self._expected.of(job.request_id), begun_in(job.notes)
+        why = self._expected.hindered(job.request_id, begun) if result is None and expected is None else ""
+        is_lost = expected is None and begun is not None and self._expected.lost(begun) is not None
+        shown = [*logs, why] if why else logs
+        return prediction(job, base, stream, shown, [address(uri) for uri in uris], expected, is_lost=is_lost)
 
 
 def _cursor(text: str) -> tuple[int, str]:

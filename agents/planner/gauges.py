@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from planner.observation.observation import Observation
-from planner.observation.workers import GONE, SERVING, ReceivedHeartbeat
+from planner.observation.workers import OUT, SERVING, ReceivedHeartbeat, standing_of
 from schemas.messages import Expected, Plan
 from streams import metrics
 
-STOPPED, SILENT, BUSY = "stopped", "silent", "painting"
+SILENT, BUSY = "silent", "painting"
 NOTHING: Final = Expected(demand_rps=0.0, utilization=0.0, heavy_share=0.0)
 
 
@@ -35,12 +35,12 @@ class FleetGauges:
         """Take in the last heartbeat of each worker."""
         states, serving, busy = Counter[str](), Counter[str](), 0
         backlog_ms = Counter[str]()
-        for heartbeat, seen_ms in ((each.heartbeat, each.seen_ms) for each in heartbeats.values()):
-            if heartbeat.state == STOPPED:
+        for beat in heartbeats.values():
+            heartbeat, standing = beat.heartbeat, standing_of(beat, now_ms, self._silent_ms)
+            if standing == "gone":
                 continue
-            is_silent = now_ms - seen_ms > self._silent_ms
-            states[SILENT if is_silent else heartbeat.state] += 1
-            if is_silent or heartbeat.state in GONE:
+            states[heartbeat.state if standing != SILENT else SILENT] += 1
+            if standing == SILENT or heartbeat.state in OUT:
                 continue
             if heartbeat.variant:
                 backlog_ms[heartbeat.variant] += sum(owned.remaining_ms for owned in heartbeat.partitions)

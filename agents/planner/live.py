@@ -8,7 +8,7 @@ from agents.planner.observe import Sources
 from agents.runtime.following import FollowedFleet, FollowedPlans
 from planner.catalog.model import Catalog
 from planner.observation.observation import DEMAND_MS, Observation
-from planner.observation.workers import OUT, ReceivedHeartbeat, live_workers
+from planner.observation.workers import OUT, ReceivedHeartbeat, is_alive, live_workers
 from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan, WorkerDevice
 from streams.clock import now_ms
@@ -50,7 +50,7 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
         out = {
             worker_id: f"{seen.heartbeat.state}: {seen.heartbeat.detail}"
             for worker_id, seen in sorted(fleet.heartbeats.items())
-            if seen.heartbeat.state in OUT and now - seen.seen_ms <= settings.planner.worker_timeout_ms
+            if seen.heartbeat.state in OUT and is_alive(seen, now, settings.planner.worker_timeout_ms)
         }
         there = {*out, *(worker.worker_id for worker in workers)}
         beats = {name: seen.heartbeat for name, seen in sorted(fleet.heartbeats.items()) if name in there}

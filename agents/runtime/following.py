@@ -101,5 +101,5 @@ class FollowedFleet(FleetView, Followed):
 
     def __init__(self, settings: Settings) -> None:
         silent_ms = settings.planner.worker_timeout_ms
-        FleetView.__init__(self, silent_ms)
+        FleetView.__init__(self, silent_ms, settings.kafka.session_timeout_ms)
         Followed.__init__(self, settings, topics.FLEET, now_ms() - 10 * silent_ms)

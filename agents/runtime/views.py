@@ -14,7 +14,7 @@ from planner.catalog.model import Catalog
 from planner.catalog.option_limits import MAX_ID
 from planner.control.renewal.same_plan import remembering
 from planner.control.validity import check_live, is_newer
-from planner.observation.workers import ReceivedHeartbeat, stated_prices
+from planner.observation.workers import FORGET_MS, ReceivedHeartbeat, stated_prices
 from planner.serving.dispatch.dispatch import Retry
 from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
@@ -29,7 +29,6 @@ from streams.codec.avro import decode
 from streams.control.records import NO_PIN, Place, place_in, take_in
 from streams.observing import log_context
 
-FORGET_MS = 600_000  # a worker unheard of for longer leaves the view
 MAX_ENDED = 500_000  # ids kept, about 8 MB; older ends are caught by the ledger
 ENDED_WINDOW_MS = 60 * 60 * 1000  # how long an id is kept at most
 
@@ -148,9 +147,9 @@ def _digest(request_id: str) -> bytes:
 class FleetView:
     """The loads of the workers: heartbeats and this process's own sends since, behind one lock."""
 
-    def __init__(self, silent_ms: int) -> None:
-        """`silent_ms`: a worker unheard of for longer is dead."""
-        self._silent_ms = silent_ms
+    def __init__(self, silent_ms: int, lease_ms: int = 0) -> None:
+        """`silent_ms`: a worker unheard of for longer is dead. `lease_ms`: until others have its queues; 0: unknown."""
+        self.silent_ms, self.lease_ms = silent_ms, lease_ms
         self._lock = threading.Lock()
         self._loads = LoadView()
         self.heartbeats: dict[str, ReceivedHeartbeat] = {}  # worker -> its last heartbeat
@@ -164,11 +163,18 @@ class FleetView:
             raise InvalidRecord(f"{heartbeat.worker_id:.80} reports a slowness of {heartbeat.slowness}; it is above 0")
         if not 0 < len(heartbeat.worker_id) <= MAX_ID:  # plans name it
             raise InvalidRecord(f"worker_id must have 1 to {MAX_ID} characters: got {len(heartbeat.worker_id)}")
-        since_ms = now_ms() - FORGET_MS
+        since_ms, at_ms, worker_id = now_ms() - FORGET_MS, record.timestamp_ms, heartbeat.worker_id
         with self._lock:  # a new dict each time: readers hold the old one
             heard = {worker: seen for worker, seen in self.heartbeats.items() if seen.seen_ms > since_ms}
-            self.heartbeats = {**heard, heartbeat.worker_id: ReceivedHeartbeat(heartbeat, record.timestamp_ms)}
-            self._loads.on_heartbeat(heartbeat, record.timestamp_ms)
+            known = heard.get(worker_id)
+            seen = known.then(heartbeat, at_ms) if known else ReceivedHeartbeat(heartbeat, at_ms)
+            if seen is known:
+                return
+            self.heartbeats = {**heard, worker_id: seen}
+            self._loads.on_heartbeat(heartbeat, at_ms)
+        if known and seen.doubled_ms == at_ms and not known.is_doubled(at_ms, self.silent_ms):
+            log.warning("two processes send heartbeats as %s: give each a worker.id of its own", worker_id)
+            metrics.DOUBLED_WORKERS.inc()
 
     def obey(self, plan: Plan) -> None:
         """Take over the plan in force: a worker that it gives another variant gets no new jobs while others stay."""
@@ -178,38 +184,42 @@ class FleetView:
     def loads(self, variant: str, at_ms: int) -> list[Load]:
         """The live workers of a variant with the work before them. O(workers)."""
         with self._lock:
-            return self._loads.loads(variant, at_ms, self._silent_ms)
+            return self._loads.loads(variant, at_ms, self.silent_ms)
 
     def wait_ms(self, variant: str, at_ms: int, queued_ms: float = 0.0, *, holds: bool = False) -> float:
         """Time until a worker of a variant is free, as `WorkerPool.wait_ms`; infinite if no worker serves it."""
         with self._lock:
-            return self._loads.pool(variant, at_ms, self._silent_ms).wait_ms(at_ms, queued_ms, holds=holds)
+            return self._loads.pool(variant, at_ms, self.silent_ms).wait_ms(at_ms, queued_ms, holds=holds)
 
     def ready_ms(self, variant: str, need: Need, at_ms: int) -> float:
         """Time until a worker of a variant is free and has loaded what it lacks of a need; infinite: there is none."""
         with self._lock:
-            return self._loads.pool(variant, at_ms, self._silent_ms).ready_ms(need, at_ms)
+            return self._loads.pool(variant, at_ms, self.silent_ms).ready_ms(need, at_ms)
 
     def slowness(self, variant: str, at_ms: int) -> float:
         """Run time of a variant's calls as a multiple of the profiled one, by its workers' last heartbeats: median."""
         with self._lock:
-            return self._loads.pool(variant, at_ms, self._silent_ms).slowness
+            return self._loads.pool(variant, at_ms, self.silent_ms).slowness
+
+    def serves(self, variant: str, at_ms: int) -> bool:
+        """Whether a worker takes new jobs of a variant."""
+        return self.serving([variant], at_ms) > 0
 
     def prices(self, at_ms: int, variant: str) -> tuple[float, ...]:
         """Return the prices per hour of the live workers of a variant; () if one states none."""
-        return stated_prices(self.heartbeats, at_ms, self._silent_ms, variant)
+        return stated_prices(self.heartbeats, at_ms, self.silent_ms, variant)
 
     def serving(self, variants: Iterable[str], at_ms: int) -> int:
         """Number of workers that take new jobs of these variants."""
         with self._lock:
-            return sum(len(self._loads.pool(variant, at_ms, self._silent_ms).free) for variant in variants)
+            return sum(len(self._loads.pool(variant, at_ms, self.silent_ms).free) for variant in variants)
 
     def choose(
         self, variant: str, at_ms: int, choice: Callable[[WorkerPool], int | Retry | None]
     ) -> Load | Retry | None:
         """Return the worker of a variant whose place `choice` names, or what else it decides."""
         with self._lock:
-            pool = self._loads.pool(variant, at_ms, self._silent_ms)
+            pool = self._loads.pool(variant, at_ms, self.silent_ms)
             place = choice(pool)
             return pool.load(place, at_ms) if isinstance(place, int) else place
 

@@ -45,6 +45,7 @@ class WorkerState:
     device: DeviceWatch | None = None  # None: not watched
     beaten_s: float | None = None  # monotonic seconds of the last heartbeat; None: none yet
     price_per_hour: float = 0.0  # 0: not stated
+    started_ms: int = field(default_factory=now_ms)  # which tells this process from another under its id
     watchdog: Watchdog = field(default_factory=lambda: Watchdog(600))
 
 
@@ -104,6 +105,7 @@ class Heart:
             components=store.report() if (store := me.store) is not None else None,
             slowness=logic.slowness if logic is not None else 1.0,
             device=me.device.report() if me.device is not None else None, price_per_hour=me.price_per_hour,
+            started_ms=me.started_ms,
         )  # fmt: skip
         self._producer.send(
             outgoing(topics.FLEET, heartbeat, request_id=me.worker_id, cause={}, role="worker", now_ms=now_ms())

@@ -22,12 +22,12 @@ from agents.worker.heartbeat import Heart, WorkerState
 from agents.worker.jobs import JobSource, Taken
 from agents.worker.residency import Prefetcher
 from agents.worker.reuse import Opens, WorkerReuse
-from agents.worker.sickness import MAX_FAULTS, FaultHistory, SickWorker
+from agents.worker.sickness import MAX_FAULTS, DoubledWorker, FaultHistory, SickWorker
 from agents.worker.stages import Stages
 from agents.worker.work import WorkerViews
 from planner.catalog.entries import Variant
 from planner.catalog.model import Catalog
-from planner.observation.workers import SICK, WorkerView, live_workers
+from planner.observation.workers import SICK, STOPPED, WorkerView, is_alive, live_workers
 from planner.serving.dispatch import worker
 from planner.serving.dispatch.worker import POLL_MS
 from planner.serving.dispatch.worker_loads import wanted_variant
@@ -55,6 +55,7 @@ LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
 AWAY_S = 1.0  # between two looks at whether a worker that stays away may serve again
 JOIN_SHARE = 0.25  # of worker.job_timeout_s, while a window is younger, jobs may join it
+MISSED_BEATS = 3  # after which a process that had this worker's id is taken for dead
 NO_BEAT_S = 30  # a heartbeat's thread that is silent for longer has died or hangs
 
 
@@ -113,6 +114,7 @@ class Worker:
     def run(self, stopping: threading.Event) -> None:
         """Serve until `stopping` is set; the batch in flight is finished first."""
         self._stopping = stopping
+        self._wait_for_id(stopping)
         self._me.reuse = WorkerReuse(lambda: self._plans.plan, self._opens_lookups).start()
         self._me.device = DeviceWatch(self._settings.worker.device).start()
         self._heart = Heart(self._me, self._producer, self._settings.worker.heartbeat_ms).start()
@@ -137,6 +139,25 @@ class Worker:
             self._me.device.close()
             if self._me.state == SICK:
                 self._producer.close()  # the process ends: what is queued goes first
+
+    def _wait_for_id(self, stopping: threading.Event) -> None:
+        """Wait until the last heartbeat of another process under this id is some beats old.
+
+        Raises DoubledWorker: another one comes meanwhile.
+        """
+        me, last = self._me, self._fleet.heartbeats.get(self._me.worker_id)
+        until_s = time.monotonic() + MISSED_BEATS * self._settings.worker.heartbeat_ms / 1000
+        while last is not None and last.heartbeat.started_ms != me.started_ms and not stopping.is_set():
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or not is_alive(last, now_ms(), MISSED_BEATS * self._settings.worker.heartbeat_ms):
+                return
+            stopping.wait(min(left_s, POLL_MS / 1000))
+            newest = self._fleet.heartbeats.get(me.worker_id, last)
+            if newest is not last and newest.heartbeat.state not in (STOPPED, SICK):
+                raise DoubledWorker(
+                    f"another process serves as {me.worker_id}: its heartbeats come; give each a worker.id of its own"
+                )
+            last = newest
 
     def _stay_away(self, stopping: threading.Event) -> None:
         """Serve nothing while the device has failed too often within the hour."""

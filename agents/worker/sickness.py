@@ -18,6 +18,7 @@ from streams.security.private_folder import create_private
 log = logging.getLogger(__name__)
 
 SICK: Final = 69  # exit status of a process whose device failed (EX_UNAVAILABLE of sysexits.h)
+DOUBLED: Final = 78  # of a process whose worker.id another has (EX_CONFIG)
 MAX_FAULTS: Final = 3
 WITHIN_MS: Final = 3_600_000
 
@@ -26,6 +27,12 @@ class SickWorker(EndsProcess):
     """A worker that only a new process can make well; it has handed back what it had."""
 
     status = SICK
+
+
+class DoubledWorker(EndsProcess):
+    """A worker whose id another process has, which lives."""
+
+    status = DOUBLED
 
 
 class Fault(NamedTuple):

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from planner.observation.workers import OUT, SERVING, ReceivedHeartbeat
-from planner.serving.dispatch.worker import STALLED
+from planner.observation.workers import ReceivedHeartbeat, standing_of
 from planner.serving.routing.unserved import Variants, unserved
 from schemas.messages import Heartbeat, Plan
 
@@ -55,6 +54,7 @@ class Deployment:
     ended: int = 0  # recently, whose ends say something of the service
     late: int = 0  # of `timed`, those that came later, or without an image
     timed: int = 0  # recent ends that had a deadline or a latency target
+    demand_rps: float | None = None  # requests that come now; None: not known
 
     def with_standing(self, standing: str) -> dict[str, Heartbeat]:
         """Return the workers of one standing, by id."""
@@ -65,26 +65,20 @@ class Deployment:
         }
 
 
-def standing_of(beat: ReceivedHeartbeat, now_ms: int, silent_ms: int) -> str:
-    """Return ready, started (and not ready), failed (sick or hanging, too), gone (it has stopped) or silent."""
-    if beat.heartbeat.state == "stopped":
-        return "gone"
-    if now_ms - beat.seen_ms > silent_ms:
-        return "silent"
-    if beat.heartbeat.state in OUT or beat.heartbeat.state == STALLED:
-        return "failed"
-    return "ready" if beat.heartbeat.state in SERVING else "started"
-
-
 def state_of(seen: Deployment) -> tuple[Problem, ...]:
     """Return the problems of a deployment, the first to be mended first; () if it serves and nothing is to be done."""
     if seen.plan is None:
         return (Problem(f"No plan is in force{_open(seen)}", "start a planner", "pochade serve planner"),)
     if not seen.with_standing("ready"):
         problem = _unready(seen, seen.plan)
-        return () if problem is None else (problem, *_failed(seen))
-    bad = (*_overdue(seen), *_unserved(seen, seen.plan), *_failing(seen), *_behind(seen))
-    return (*bad, *_failed(seen), *_silent(seen), *_stopped(seen, seen.plan), *_slow(seen))
+        return () if problem is None else (problem, *_failed(seen), *_doubled(seen))
+    bad = (*overdue(seen), *_unserved(seen, seen.plan), *_failing(seen), *_behind(seen))
+    return (*bad, *troubles(seen), *_stopped(seen, seen.plan), *_slow(seen))
+
+
+def troubles(seen: Deployment) -> tuple[Problem, ...]:
+    """Return the workers that have failed, have fallen silent or share an id, as `doctor` and *Now* say it."""
+    return (*_failed(seen), *_silent(seen), *_doubled(seen))
 
 
 def in_words(problems: Sequence[Problem]) -> str:
@@ -118,10 +112,10 @@ def _unready(seen: Deployment, plan: Plan) -> Problem | None:
     return Problem(f"No worker serves{_open(seen)}", "start one", START_WORKER)
 
 
-def _overdue(seen: Deployment) -> Iterator[Problem]:
+def overdue(seen: Deployment) -> Iterator[Problem]:
     """Yield how long all ready workers have sent nothing, if each one's heartbeat is overdue: they may be dead."""
     ready = seen.with_standing("ready")
-    newest_ms = max(seen.heartbeats[each].seen_ms for each in ready)
+    newest_ms = max((seen.heartbeats[each].seen_ms for each in ready), default=seen.now_ms)
     if seen.now_ms - newest_ms > OVERDUE * seen.silent_ms:
         since = lasting(seen.now_ms - newest_ms)
         what = f"No worker may be serving: {_named(ready)} sent no heartbeat for {since}{_open(seen)}"
@@ -147,8 +141,11 @@ def _failing(seen: Deployment) -> Iterator[Problem]:
         what = f"Serving, but {seen.failed} of the last {seen.ended} requests failed"
         yield Problem(what, "read why under Requests, status FAILED")
     elif seen.late >= ENOUGH and seen.late >= MANY * seen.timed:
-        what = f"Serving, but {seen.late} of the last {seen.timed} requests came too late"
-        yield Problem(what, "start more workers if the load stays", START_WORKER)
+        late = f"{seen.late} of the last {seen.timed} requests came too late"
+        if seen.demand_rps == 0 and not seen.open:
+            yield Problem(f"{late}, and none waits now", "read why under Requests", is_bad=False)
+        else:
+            yield Problem(f"Serving, but {late}", "start more workers if the load stays", START_WORKER)
 
 
 def _behind(seen: Deployment) -> Iterator[Problem]:
@@ -173,6 +170,13 @@ def _silent(seen: Deployment) -> Iterator[Problem]:
         yield Problem(
             f"{worker_id:.80} has sent no heartbeat for {since}", "read its log, or start another", is_bad=False
         )
+
+
+def _doubled(seen: Deployment) -> Iterator[Problem]:
+    for worker_id, beat in sorted(seen.heartbeats.items()):
+        if beat.is_doubled(seen.now_ms, seen.silent_ms):
+            what = f"two processes send heartbeats as {worker_id:.80}"
+            yield Problem(what, "stop one, and give each a worker.id of its own", is_bad=False)
 
 
 def _stopped(seen: Deployment, plan: Plan) -> Iterator[Problem]:

@@ -1,14 +1,21 @@
-"""The planner's view of each worker, from heartbeats and the plan in force; which states serve, and which are gone."""
+"""Each worker, from heartbeats and the plan in force: whether it is alive, silent or gone.
+
+All that says something of workers asks here: planner, router, gateway, console, `doctor`, `status`, `explain`.
+"""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from schemas.messages import Heartbeat
 
 SERVING = frozenset({"ready", "painting"})  # states that take new jobs
 SICK = "sick"  # its device fails calls, or its model fails all of them: it has handed back what it had
 OUT = frozenset({"failed", SICK})  # there, but serving nothing until the reason has passed
-GONE = OUT | {"stopped"}
+STOPPED = "stopped"
+GONE = OUT | {STOPPED}
+STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
+FORGET_MS: Final = 600_000  # a worker unheard of for longer is forgotten: nothing is said of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +24,46 @@ class ReceivedHeartbeat:
 
     heartbeat: Heartbeat
     seen_ms: int
+    other_ms: int | None = None  # start of the process that sent heartbeats under this id before; None: none did
+    doubled_ms: int | None = None  # when that one was last heard between two heartbeats of this one; None: never
+
+    def then(self, heartbeat: Heartbeat, seen_ms: int) -> "ReceivedHeartbeat":
+        """Return what is known once the next heartbeat under the same id has come.
+
+        The last heartbeat of a process that another has replaced changes nothing.
+        """
+        if heartbeat.started_ms == self.heartbeat.started_ms:
+            return replace(self, heartbeat=heartbeat, seen_ms=seen_ms)
+        is_back = heartbeat.started_ms == self.other_ms
+        if is_back and heartbeat.state in (STOPPED, SICK):
+            return self
+        doubled_ms = seen_ms if is_back else self.doubled_ms
+        return ReceivedHeartbeat(heartbeat, seen_ms, self.heartbeat.started_ms, doubled_ms)
+
+    def is_doubled(self, now_ms: int, silent_ms: int) -> bool:
+        """Whether two processes send heartbeats under this id."""
+        return self.doubled_ms is not None and not is_silent(self.doubled_ms, now_ms, silent_ms)
+
+
+def is_silent(seen_ms: float, now_ms: float, silent_ms: float) -> bool:
+    """Whether a worker that was last heard at `seen_ms` counts as dead."""
+    return now_ms - seen_ms > silent_ms
+
+
+def standing_of(beat: ReceivedHeartbeat, now_ms: int, silent_ms: int) -> str:
+    """Return ready, started (and not ready), failed (sick or hanging, too), gone (it has stopped) or silent."""
+    if beat.heartbeat.state == STOPPED:
+        return "gone"
+    if is_silent(beat.seen_ms, now_ms, silent_ms):
+        return "silent"
+    if beat.heartbeat.state in OUT or beat.heartbeat.state == STALLED:
+        return "failed"
+    return "ready" if beat.heartbeat.state in SERVING else "started"
+
+
+def is_alive(beat: ReceivedHeartbeat, now_ms: int, silent_ms: int) -> bool:
+    """Whether a worker sends heartbeats, also one that serves nothing."""
+    return beat.heartbeat.state != STOPPED and not is_silent(beat.seen_ms, now_ms, silent_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +111,7 @@ def live_workers(
             allocated=wanted.get(worker_id, ""),
         )
         for worker_id, seen in sorted(heartbeats.items())
-        if now_ms - seen.seen_ms <= silent_ms and seen.heartbeat.state not in GONE
+        if is_alive(seen, now_ms, silent_ms) and seen.heartbeat.state not in OUT
     )
 
 

@@ -4,16 +4,16 @@ from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
+from planner.observation.workers import is_alive
 from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams.clock import now_ms
-from streams.codec.avro import decode
+from streams.control.plan_and_fleet import newest_beats
 from streams.kafka.clients import ANSWER_LIMIT_S
 from streams.kafka.consumers import snapshot
 from streams.kafka.groups.members import members_of
 from streams.kafka.topics import own_topics
-from streams.operator.checks import check_workers
 from streams.settings import Settings
 
 GROUPS = ("classifier", "router", "discriminator", "ledger")  # roles that share their work as PREFIX.ROLE
@@ -30,9 +30,8 @@ def require(settings: Settings) -> list[Heartbeat]:
     if f"{prefix}.{PROMPTS}" not in own_topics(settings):
         raise NoDeployment(f"there are no topics {prefix}.*: {how(settings)}")
     now = now_ms()
-    beats = [record for record in snapshot.past(settings, [FLEET], since_ms=now - SINCE_MS) if record.value]
-    newest = {record.key: (record.timestamp_ms, decode(record.value, Heartbeat)) for record in beats}
-    _, workers = check_workers(newest.values(), settings.planner.worker_timeout_ms, now)
+    beats = newest_beats(snapshot.past(settings, [FLEET], since_ms=now - SINCE_MS)).values()
+    workers = [beat.heartbeat for beat in beats if is_alive(beat, now, settings.planner.worker_timeout_ms)]
     has_plan = any(record.key == PLAN_KEY.encode() for record in snapshot.past(settings, [PLAN]))
     missing = absent(members(settings)) + ([] if workers else ["worker"]) + ([] if has_plan else ["planner"])
     if missing:

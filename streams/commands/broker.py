@@ -7,19 +7,19 @@ from typing import Any
 
 import click
 
-from planner.observation.workers import SERVING
+from planner.observation.workers import SERVING, is_alive
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET
 from streams.broker import address, embedded, probe
 from streams.clock import now_ms
-from streams.codec.avro import decode
 from streams.commands import listing
 from streams.commands.options import SHOWN
+from streams.control.plan_and_fleet import newest_beats
 from streams.kafka.consumers import snapshot
 from streams.kafka.groups.members import has_members
 from streams.kafka.topics import create_topics, own_topics
-from streams.operator.checks import READS, check_joined, check_topics, check_workers
+from streams.operator.checks import READS, check_joined, check_topics
 from streams.operator.cluster import Found, after_creation, differences, expected, topics
 from streams.operator.verdicts import Check, Verdict
 from streams.settings import Settings
@@ -167,11 +167,10 @@ def serves(settings: Settings) -> str:
 def _workers(settings: Settings) -> list[Heartbeat]:
     """Return the newest heartbeats of the workers that live; a record that is no heartbeat is passed over."""
     now, silent_ms = now_ms(), settings.planner.worker_timeout_ms
-    beats: dict[bytes | None, tuple[int, Heartbeat]] = {}
-    for record in snapshot.past(settings, [FLEET], since_ms=now - silent_ms):
-        with contextlib.suppress(InvalidRecord):
-            beats[record.key] = record.timestamp_ms, decode(record.value, Heartbeat)
-    return check_workers(beats.values(), silent_ms, now)[1]
+    with contextlib.suppress(InvalidRecord):
+        beats = newest_beats(snapshot.past(settings, [FLEET], since_ms=now - silent_ms))
+        return [beat.heartbeat for beat in beats.values() if is_alive(beat, now, silent_ms)]
+    return []
 
 
 def _vectors_url(settings: Settings) -> str | None:

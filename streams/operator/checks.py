@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from planner.observation.workers import OUT
+from planner.observation.state import Deployment, overdue, troubles
+from planner.observation.workers import OUT, ReceivedHeartbeat, is_alive
 from planner.serving.routing.unserved import waiting_in_words
 from schemas.messages import Heartbeat, Plan
 from schemas.topics import (
@@ -38,7 +39,6 @@ EXPIRY_DAYS = 30  # before which a certificate's end is no warning
 DISK_WARN_BYTES = 2**30
 JOINED = (CLASSIFIED, OUTCOMES, RESULTS)
 UPSTREAM = (PROMPTS, PROMPTS_BATCH, CLASSIFIED, IMAGES, OUTCOMES)
-GONE = {"stopped"}
 BEGINNING = {"starting", "loading"}  # states before a worker's first job
 DIFF = "pochade topics diff"
 READS = {"classifier": PROMPTS, "router": CLASSIFIED, "discriminator": IMAGES, "ledger": OUTCOMES}
@@ -193,7 +193,7 @@ def check_plan(
 
 
 def check_workers(
-    beats: Iterable[tuple[int, Heartbeat]],
+    beats: Mapping[str, ReceivedHeartbeat],
     silent_ms: int,
     now_ms: int,
     *,
@@ -201,11 +201,9 @@ def check_workers(
     plan: Plan | None = None,
     readiness: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Check, list[Heartbeat]]:
-    """Check the workers, and return those alive. `beats`: (received at, in ms; heartbeat) of each worker.
-
-    A worker is alive if its heartbeat is at most `silent_ms` old and it has not stopped. `readiness`: as of a plan.
-    """
-    live = [beat for received_ms, beat in beats if now_ms - received_ms <= silent_ms and beat.state not in GONE]
+    """Check the workers, and return those alive. `beats`: of each worker; `readiness`: as of a plan."""
+    seen = Deployment(now_ms=now_ms, silent_ms=silent_ms, plan=plan, heartbeats=beats)
+    live = [beat.heartbeat for beat in beats.values() if is_alive(beat, now_ms, silent_ms)]
     failed = [beat for beat in live if beat.state in OUT]
     if failed:
         named = "; ".join(f"{beat.worker_id} is {beat.state}: {beat.detail or 'no reason given'}" for beat in failed)
@@ -217,10 +215,12 @@ def check_workers(
         if "worker" in readiness:
             why = readiness["worker"] or "has sent no heartbeat"
             return starting("workers", f"none lives; a worker here {why}", "see the worker's log if it stays so"), live
-        return fail("workers", f"none lives: no heartbeat within {silent_ms / 1000:g} s", do), live
+        return fail("workers", "; ".join(["none lives", *(each.what for each in troubles(seen))]), do), live
     shown = f"{len(live)} live: {', '.join(_worker_in_words(beat, plan) for beat in live)}"
     if not is_scaled_to_zero and all(beat.state in BEGINNING for beat in live):
         return starting("workers", f"{shown}; none is ready", "see the workers' logs if it stays so"), live
+    if doubtful := (*overdue(seen), *troubles(seen)):
+        return warn("workers", "; ".join([shown, *(each.what for each in doubtful)]), doubtful[0].do), live
     return ok("workers", shown), live
 
 

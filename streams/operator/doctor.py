@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from planner.catalog.engines import ENGINES, JUDGES, clip_of_floor
 from planner.catalog.judges import PROFILE
+from planner.observation.workers import FORGET_MS, ReceivedHeartbeat
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import Heartbeat, ImageGenerated, Plan, ReusePlan
 from schemas.record import Incoming
@@ -23,6 +24,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.headers import ERROR, UNREAD
 from streams.control import deletions
+from streams.control.plan_and_fleet import newest_beats
 from streams.control.reuse import is_asked_for
 from streams.control.tail import ControlLog, foreign, newest
 from streams.kafka.clients import ANSWER_LIMIT_S, CLIENT_ID, client_config
@@ -268,7 +270,7 @@ def _brokers(settings: Settings) -> list[str]:
 class Fleet(NamedTuple):
     """The facts that several checks need; where one could not be read, its own check has failed."""
 
-    beats: list[tuple[int, Heartbeat]]  # received at (epoch ms); of each worker the newest
+    beats: Mapping[str, ReceivedHeartbeat]  # of each worker the newest
     live: list[Heartbeat]
     plan: Plan | None
     readiness: dict[str, str]  # role -> why a process of it on this machine is not ready; "": it is
@@ -296,7 +298,7 @@ def _traffic(settings: Settings, found: Mapping[str, Found]) -> Iterator[Check]:
         yield _checked("planner", lambda: _leader(settings, fleet.readiness), "allow READ on the group PREFIX.planner")
     if IMAGES in found:
         yield _checked("safety", lambda: _safety(settings, fleet.live), f"allow READ on PREFIX.{IMAGES}")
-    yield _checked("clocks", lambda: _clocks(settings, fleet.beats), "compare the clocks of all machines yourself")
+    yield _checked("clocks", lambda: _clocks(settings, fleet), "compare the clocks of all machines yourself")
     if fleet.plan is not None and fleet.plan.reuse is not None:
         yield from _reuse(settings, fleet.plan.reuse, is_asked=is_asked_for(fleet.plan))
     yield _checked("deleted unread", lambda: _deletions(settings, found), DESCRIBE)
@@ -311,9 +313,9 @@ def _fleet(settings: Settings, found: Mapping[str, Found], now: int, made: list[
         made.append(checks.check_plan(plan, strangers, now, here))
     except Exception as error:
         made.append(unmade("plan", error, f"allow READ on PREFIX.{PLAN}; upgrade this release if a newer one serves"))
-    fleet = Fleet([], [], plan, here)
+    fleet = Fleet({}, [], plan, here)
     try:
-        beats = newest_beats(_read(settings, FLEET, now - HOUR_MS)) if FLEET in found else []
+        beats = newest_beats(_read(settings, FLEET, now - FORGET_MS)) if FLEET in found else {}
         to_zero, silent_ms = fleet.is_scaled_to_zero(), settings.planner.worker_timeout_ms
         workers, live = checks.check_workers(
             beats, silent_ms, now, is_scaled_to_zero=to_zero, plan=plan, readiness=here
@@ -412,7 +414,8 @@ def _safety(settings: Settings, live: list[Heartbeat]) -> Check:
     return checks.check_safety(checked, (settings.safety.checker or settings.safety.engine))
 
 
-def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
+def _clocks(settings: Settings, fleet: Fleet) -> Check:
+    beats = [(each.seen_ms, each.heartbeat) for each in fleet.beats.values()]
     try:
         skew_ms = cluster.clock_skew_ms(settings)
     except PochadeError as error:
@@ -423,24 +426,6 @@ def _clocks(settings: Settings, beats: list[tuple[int, Heartbeat]]) -> Check:
 
 def _read(settings: Settings, topic: str, since_ms: int) -> list[Incoming]:
     return snapshot.past(settings, [topic], since_ms=since_ms, timeout_s=READ_S)
-
-
-def newest_beats(records: list[Incoming]) -> list[tuple[int, Heartbeat]]:
-    """Return the newest heartbeat of each worker that can be read.
-
-    Raises InvalidRecord: there are records, and none of them can be.
-    """
-    newest: dict[bytes | None, tuple[int, Heartbeat]] = {}
-    failure: InvalidRecord | None = None
-    for record in records:
-        try:
-            if record.value:
-                newest[record.key] = record.timestamp_ms, decode(record.value, Heartbeat)
-        except InvalidRecord as error:
-            failure = error
-    if failure is not None and not newest:
-        raise failure
-    return list(newest.values())
 
 
 def _plan(settings: Settings) -> tuple[Plan | None, list[int]]:

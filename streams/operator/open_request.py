@@ -5,18 +5,20 @@ from typing import NamedTuple
 
 from planner.catalog.entries import variant_of
 from planner.catalog.model import Catalog
-from planner.observation.workers import SERVING
+from planner.observation.lost import Begun, lost
+from planner.observation.workers import FORGET_MS, standing_of
 from planner.serving.routing.composing import fit_of
 from planner.serving.routing.unserved import Variants, waiting_in_words
 from schemas.errors import InvalidRecord
 from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, EVENTS, FLEET, HOUR_MS, jobs_topic
+from schemas.topics import CLASSIFIED, EVENTS, FLEET, jobs_topic
 from streams import catalogs
 from streams.clock import now_ms
 from streams.codec.avro import decode
+from streams.control.plan_and_fleet import newest_beats
 from streams.kafka.consumers import snapshot
-from streams.operator import checks, doctor
+from streams.operator import doctor
 from streams.operator.explain import asked_in_words
 from streams.operator.watch import note_of
 from streams.settings import Settings
@@ -48,14 +50,19 @@ def waits_for(settings: Settings, request_id: str, since_ms: int) -> str:
 
 
 def _waiting(settings: Settings, step: Step, catalog: Catalog) -> str:
-    at_ms = now_ms()
-    beats = doctor.newest_beats(snapshot.past(settings, [FLEET], since_ms=at_ms - HOUR_MS))
-    _, live = checks.check_workers(beats, settings.planner.worker_timeout_ms, at_ms)
+    at_ms, silent_ms = now_ms(), settings.planner.worker_timeout_ms
+    beats = newest_beats(snapshot.past(settings, [FLEET], since_ms=at_ms - FORGET_MS))
+    ready = [each.heartbeat for each in beats.values() if standing_of(each, at_ms, silent_ms) == "ready"]
+    is_served = any(beat.variant in step.variants for beat in ready)
     age_s = max(0, at_ms - step.at_ms) / 1000
-    if step.worker in {beat.worker_id for beat in live}:
-        return f"{step.worker} began it on {step.variants[0]} {age_s:.0f} s ago"
+    if step.worker:
+        begun = Begun(step.worker, step.variants[0], step.at_ms)
+        gone = lost(begun, beats, at_ms, silent_ms, settings.kafka.session_timeout_ms)
+        if gone is None:
+            return f"{step.worker} began it on {begun.variant} {age_s:.0f} s ago"
+        return gone.in_words(is_served=is_served, names_worker=True)
     if not step.variants:
-        is_ready = any(beat.state in SERVING for beat in live)
+        is_ready = bool(ready)
         return (
             f"it was classified {age_s:.0f} s ago, and no worker {'has begun it' if is_ready else 'is ready to serve'}"
         )
@@ -65,7 +72,6 @@ def _waiting(settings: Settings, step: Step, catalog: Catalog) -> str:
         if variant in catalog.served
     ]
     oldest_s = max([age_s, *(queue.oldest_s for queue in queues if queue.oldest_s is not None)])
-    is_served = any(beat.variant in step.variants and beat.state in SERVING for beat in live)
     waiting = max(1, sum(queue.behind for queue in queues))
     return waiting_in_words(step.variants, waiting, oldest_s, is_served=is_served)
 

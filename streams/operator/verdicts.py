@@ -103,7 +103,7 @@ ROWS: Final[dict[str, Row]] = {
     "jobs": Row("each worker gets jobs", "a level has more workers than its topic has partitions"),
     "workers": Row(
         "a worker serves", "none lives, one has failed, or heartbeats cannot be read",
-        "none lives, as the plan scales every level to zero",
+        "none lives, as the plan scales every level to zero; a heartbeat is overdue; two processes share an id",
     ),
     "safety": Row("every image is checked alike", "", "a worker stores images that others would check"),
     "clocks": Row("deadlines pass at the same time everywhere", "", "clocks differ by a second, or are not seen"),

@@ -340,6 +340,7 @@ def _priced() -> tuple[Any, ...]:
 
 PRICED = _priced()
 HOLDING = dataclasses.replace(SURE, holds=True)
+BEGUN = dataclasses.replace(PRICED[-1], started_ms=1_790_000_000_000)
 EXAMPLE_OF = dict(
     enumerate(
         (
@@ -359,6 +360,7 @@ EXAMPLE_OF = dict(
             *MADE,
             *PRICED,
             HOLDING,
+            BEGUN,
         ),
         start=1,
     )

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.console.screens.context import Context
+from agents.console.view.requests import TrackedRequest
+from agents.gateway.streaming.notes import begun_in
+from agents.gateway.waiting.expected import lost_by
 from agents.planner.fleet_report import device_in_words
 from planner.catalog.entries import variant_of
 from planner.components.component import Tier
-from planner.observation.state import Deployment, Waiting, slow_in_words, standing_of
+from planner.observation.state import Deployment, Waiting, slow_in_words
+from planner.observation.workers import standing_of
 from planner.serving.routing.composing import Fits
 from schemas.messages import Plan, Status
 
@@ -45,13 +49,20 @@ def deployment_of(context: Context) -> Deployment:
             float(each.first_ms), each.request.tier == "batch",
         )
         for each in view.requests.unended()
-        if each.request is not None and each.status == "waiting"
+        if each.request is not None and not is_running(each, context)
     ]  # fmt: skip
     return Deployment(
         now_ms=context.now_ms, silent_ms=context.silent_ms, plan=view.plans.plan, heartbeats=view.fleet.heartbeats,
         waiting=waiting, open=view.requests.open, ended=total.ours.total(), failed=total.ours[Status.FAILED],
         late=total.late, timed=total.in_time + total.late,
+        demand_rps=view.traffic.demand_rps(context.now_ms),
     )  # fmt: skip
+
+
+def is_running(tracked: TrackedRequest, context: Context) -> bool:
+    """Whether a worker that lives has begun an open request."""
+    begun = begun_in(tracked.notes)
+    return begun is not None and lost_by(context.view.fleet, begun, context.now_ms) is None
 
 
 def variants_of(context: Context, seen: Deployment) -> list[Variant]:

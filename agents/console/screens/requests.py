@@ -13,6 +13,8 @@ from agents.console.pages import cited, hashed
 from agents.console.screens.context import Context
 from agents.console.screens.timeline import bars_of
 from agents.console.view.requests import MAX_PROMPT, NEWEST, TrackedRequest
+from agents.gateway.streaming.notes import begun_in
+from agents.gateway.waiting.expected import lost_by
 from planner.catalog.option_limits import OPTIONS
 from planner.catalog.options import PLAIN
 from planner.serving.again import NotAgain, again
@@ -169,12 +171,19 @@ def one(context: Context, request_id: str) -> dict[str, Any] | None:
     others = [each for each in context.view.catalog.variants if made and each != made.variant]
     return {
         "seen": tracked, "bars": bars_of(tracked, context.now_ms), "images": images_of(tracked, context),
-        "why": why(tracked.result) if tracked.result else "",
+        "why": why(tracked.result) if tracked.result else "", "lost": lost_in_words(tracked, context),
         "cost": cost_in_words(tracked.result) if tracked.result else "",
         "made": made_in_words(made) if made else "", "not_again": not_again, "others": others,
         "letters": letters, "href": href(request_id), "json": json_of(tracked, is_clear=context.is_clear),
         "request_json": _options(tracked), "is_open": tracked.result is None, "promise": _promise(tracked.result),
     }  # fmt: skip
+
+
+def lost_in_words(tracked: TrackedRequest, context: Context) -> str:
+    """Say that the worker that had begun an open request does not live any more; "": it does, or none had."""
+    fleet, begun = context.view.fleet, begun_in(tracked.notes)
+    lost = lost_by(fleet, begun, context.now_ms) if begun and not tracked.result else None
+    return lost.in_words(is_served=fleet.serves(lost.begun.variant, context.now_ms), names_worker=True) if lost else ""
 
 
 def _promise(result: Result | None) -> PromisedQuality | None:

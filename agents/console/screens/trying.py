@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from agents.console.screens.context import Context
-from agents.console.screens.requests import href, images_of
+from agents.console.screens.requests import href, images_of, lost_in_words
 from schemas.messages import GenerateRequest
 from schemas.vocabulary import ALIASES, DECLARED, SCHEMAS, WEIGHTS
 from streams.codec.requests import stated
@@ -112,6 +112,7 @@ def values(context: Context) -> dict[str, Any]:
         "seen": tracked, "images": images_of(tracked, context) if tracked else [],
         "href": href(tracked.request_id) if tracked else "",
         "why": why(tracked.result) if tracked and tracked.result else "",
+        "lost": lost_in_words(tracked, context) if tracked else "",
     }  # fmt: skip
 
 

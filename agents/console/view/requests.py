@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from agents.gateway.streaming.notes import Note, noted
+from agents.gateway.streaming.notes import Note, begun_in, noted
 from planner.observation.results import says_nothing_of_the_service
-from schemas.messages import ClassifiedRequest, EventKind, GenerateRequest, Result, Status
+from schemas.messages import ClassifiedRequest, GenerateRequest, Result, Status
 
 MAX_PROMPT: Final = 2000  # characters that are kept of one
 MAX_PLACES: Final = 24  # of one request; the oldest stay
@@ -55,8 +55,7 @@ class TrackedRequest:
         """The status that it ended with; else running or waiting."""
         if self.result is not None:
             return str(self.result.status)
-        last = next((note.kind for note in reversed(self.notes) if note.kind != EventKind.PREVIEW), "")
-        return "running" if last == EventKind.STARTED else "waiting"
+        return "waiting" if begun_in(self.notes) is None else "running"
 
     @property
     def is_clients(self) -> bool:

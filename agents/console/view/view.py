@@ -15,6 +15,7 @@ from agents.runtime.views import FleetView
 from planner.catalog.model import Catalog
 from planner.observation.observation import PROMPTS as HARDNESSES
 from planner.observation.results import says_nothing_of_the_service
+from planner.observation.workers import standing_of
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
 from schemas.messages import ClassifiedRequest, EventKind, OperatorAction, Result, Status
 from schemas.record import Incoming
@@ -141,7 +142,8 @@ class View:
     def note_workers(self, now_ms: int, silent_ms: int) -> None:
         """Add an event for each worker that is new, has changed its state, or fell silent."""
         for worker_id, beat in self.fleet.heartbeats.items():
-            state = beat.heartbeat.state if now_ms - beat.seen_ms <= silent_ms else "silent"
+            state = beat.heartbeat.state
+            state = "silent" if standing_of(beat, now_ms, silent_ms) == "silent" else state
             state = "ready" if state == "painting" else state
             if self._states.get(worker_id) != state:
                 is_bad = state in ("failed", "hanging", "sick", "silent") and self._states.get(worker_id) != "stopped"

@@ -1,9 +1,11 @@
 """The records of `events` about one request, in the order of its log: they all lie on one partition."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from planner.catalog.entries import variant_of
+from planner.observation.lost import Begun
 from schemas.messages import EventKind
 from schemas.record import Incoming
 from schemas.wire_names import field_name
@@ -50,6 +52,14 @@ def note_in(record: Incoming) -> tuple[str, Note]:
 def _text(detail: Mapping[str, Any], name: str) -> str:
     value = detail.get(name)
     return value if isinstance(value, str) else ""
+
+
+def begun_in(notes: Sequence[Note]) -> Begun | None:
+    """Return the worker that has begun a request with these notes; None: it waits for one."""
+    last = next((note for note in reversed(notes) if note.kind != EventKind.PREVIEW), None)
+    if last is None or last.kind != EventKind.STARTED:
+        return None
+    return Begun(last.worker, variant_of(last.level), last.at_ms)
 
 
 def noted(notes: tuple[Note, ...], note: Note) -> tuple[Note, ...]:

@@ -11,6 +11,7 @@ from typing import Final
 from agents.gateway.streaming.notes import Note
 from agents.runtime.views import FleetView, PlanView
 from planner.catalog.model import Catalog
+from planner.observation.lost import Begun, Lost, lost
 from planner.serving.routing.expecting import Expectation, Expecting
 from schemas.messages import EventKind, GenerateRequest, Plan
 from streams import metrics
@@ -18,6 +19,11 @@ from streams import metrics
 REUSED_MS: Final = 50.0  # time for which an answer is reused if no record has come
 PAST_MS: Final = 60_000  # before the start; older requests are skipped, as their ends may have been read before them
 NOTHING: Final[Mapping[str, Expectation]] = {}
+
+
+def lost_by(fleet: FleetView, begun: Begun, at_ms: int) -> Lost | None:
+    """Return what became of the worker that has begun a request, by its fleet; None: it generates it."""
+    return lost(begun, fleet.heartbeats, at_ms, fleet.silent_ms, fleet.lease_ms)
 
 
 class _Fleet:
@@ -42,6 +48,10 @@ class _Fleet:
     def slowness(self, variant: str) -> float:
         """Run time of a variant's calls as served, as a multiple of the profiled one."""
         return self._of(variant)[1]
+
+    def has_lost(self, begun: Begun) -> bool:
+        """Whether the worker that has begun a request does not live any more, or has handed it back."""
+        return lost_by(self._view, begun, self._at_ms) is not None
 
 
 class ExpectedTimes:
@@ -120,8 +130,21 @@ class ExpectedTimes:
             fleet, prices = _Fleet(self._fleet, now_ms), self._fleet.prices(now_ms, variant)
             return fleet.serving_of(variant), fleet.slowness(variant), fmean(prices) if prices else None
 
-    def waits_in_vain(self, request_id: str) -> str:
-        """Say what a request waits for that no worker serves; "" if a worker serves it, or this is not known."""
+    def lost(self, begun: Begun) -> Lost | None:
+        """Return what became of the worker that has begun a request; None: it generates it, or this is not known."""
+        return lost_by(self._fleet, begun, self._clock_ms()) if self._is_caught_up() else None
+
+    def hindered(self, request_id: str, begun: Begun | None) -> str:
+        """Say what an open request waits for that no worker serves, or that its worker is lost; "": neither.
+
+        `begun`: the worker that has begun it; None: none has.
+        """
+        if begun is None:
+            return self._waits_in_vain(request_id)
+        found = self.lost(begun)
+        return "" if found is None else found.in_words(is_served=self._fleet.serves(begun.variant, self._clock_ms()))
+
+    def _waits_in_vain(self, request_id: str) -> str:
         plan, now_ms = self._plans.plan, self._clock_ms()
         if plan is None or not self._is_caught_up():
             return ""

@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from planner.catalog.entries import Variant, run_ms
 from planner.observation.run_times import MIN_CALLS
-from planner.observation.workers import SERVING, WorkerView
+from planner.observation.workers import SERVING, STALLED, WorkerView
 from planner.serving.deadlines import can_meet, predicted_finish_ms
 from planner.serving.dispatch.worker_loads import wanted_variant
 from schemas.messages import Plan
@@ -30,7 +30,6 @@ MAX_CALLS: Final = 30  # of its own that a worker looks back on, to know how lon
 TOLERANCE: Final = 0.05  # of the profiled time, within which it takes the profile for right: the noise of so few calls
 MAX_DEATHS: Final = 2  # owners that a job may end: the second had no other job
 LIMIT_MS: Final = 600_000.0  # that a worker remembers how many images its memory was too small for
-STALLED = "hanging"  # the state of a worker whose call is stalled: it is there, but takes no new jobs
 STALL_FACTOR = 3.0  # times the predicted time of the work, plus
 MIN_STALL_MS = 2000.0  # this: later than both together a call is stalled
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.observation.workers import GONE, SERVING
+from planner.observation.workers import FORGET_MS, GONE, SERVING
 from planner.serving.dispatch.free_times import FreeTimes
 from planner.serving.dispatch.lacking import ExpectedHoldings, Need
 from schemas.messages import Heartbeat, Plan
 
-FORGET_MS = 600_000  # a worker without a heartbeat for longer leaves the view
 POLL_MS = FORGET_MS // 10  # between two searches for such workers
 UNACKNOWLEDGED_MS = 300_000  # librdkafka gives a send up by then (message.timeout.ms)
 MAX_SENDS = 2048  # remembered per partition; beyond it, a partition without an owner only looks emptier

@@ -24,6 +24,7 @@ from planner.catalog.entries import Variant, deferred_share, run_ms, variant_of
 from planner.catalog.model import Catalog, classes_of
 from planner.catalog.option_limits import MAX_IMAGES, check_options
 from planner.catalog.options import resolve_options, resolved_ms
+from planner.observation.lost import Begun
 from planner.serving.routing.cascades import cascade_of, judging_ms, may_escalate
 from planner.serving.routing.composing import Fits
 from planner.serving.routing.placement import Placement
@@ -53,6 +54,9 @@ class FleetValues(Protocol):
 
     def slowness(self, variant: str) -> float:
         """Run time of a variant's calls as served, as a multiple of the profiled one."""
+
+    def has_lost(self, begun: Begun) -> bool:
+        """Whether the worker that has begun a request does not live any more, or has handed it back."""
 
 
 class _Kind(NamedTuple):
@@ -90,6 +94,10 @@ class _Open:
     worker: str = ""  # that has it; "": it waits
     began_ms: float = 0.0
     first: _FirstEstimate | None = None  # None: none was sent
+
+    def begun(self) -> Begun:
+        """Return the worker that has it."""
+        return Begun(self.worker, self.parts[0].variant, self.began_ms)
 
 
 class _Call(NamedTuple):
@@ -260,17 +268,20 @@ class Expecting:
     def expected(self, plan: Plan, fleet: FleetValues, now_ms: float) -> dict[str, Expectation]:
         """Return what is expected of each open request under the plan in force, on the clock of `now_ms`.
 
-        Absent are those of which nothing is known: without a worker, to be turned away by the router, of the batch
-        tier while they wait for its gate, and behind the first MAX_OPEN. O(open requests).
+        Absent are those of which nothing is known: without a worker, or whose worker is lost, to be turned away by the
+        router, of the batch tier while they wait for its gate, and behind the first MAX_OPEN. O(open requests).
         """
         queues = _Queues(self._catalog, plan, fleet, now_ms)
         found: dict[str, Expectation] = {}
-        for known, ends_ms in self._running(queues):
+        begun = [known for known in self._open.values() if known.worker and known.parts]
+        lost = {known.request.request_id for known in begun if fleet.has_lost(known.begun())}
+        for known, ends_ms in self._running([each for each in begun if each.request.request_id not in lost], queues):
             found[known.request.request_id] = Expectation(0, self._left_ms(known, [ends_ms], plan, queues, now_ms))
         places: Counter[str] = Counter()
         besides_ms = self._besides_ms()
         kinds = _kinds(plan, self._catalog)
-        for known in [each for each in self._open.values() if not each.worker][:MAX_OPEN]:
+        waiting = [each for each in self._open.values() if not each.worker or each.request.request_id in lost]
+        for known in waiting[:MAX_OPEN]:
             if not known.parts and known.request.tier != BATCH:
                 known.parts = self._placed(known.request, plan, kinds, queues, now_ms)
             if not known.parts:
@@ -279,7 +290,7 @@ class Expecting:
             left_ms = self._left_ms(known, ends, plan, queues, now_ms)
             likeliest = max(known.parts).variant
             places[likeliest] += 1
-            if math.isfinite(left_ms):
+            if math.isfinite(left_ms) and not known.worker:
                 left_ms = max(0.0, left_ms + besides_ms)
                 found[known.request.request_id] = Expectation(places[likeliest], left_ms)
             self._add(known, plan, queues)
@@ -306,21 +317,20 @@ class Expecting:
         """Return the variants of which a request needs one; all levels where any will do."""
         return self._fits.of(request.options, request.quality).needs() or tuple(self._catalog.variants)
 
-    def _running(self, queues: _Queues) -> list[tuple[_Open, float]]:
+    def _running(self, begun: Iterable[_Open], queues: _Queues) -> list[tuple[_Open, float]]:
         """Have the workers be busy with what has begun; return each of it with the time at which it is generated."""
         of_workers: dict[tuple[str, str], list[_Open]] = {}
-        for known in self._open.values():
-            if known.worker and known.parts:
-                of_workers.setdefault((known.parts[0].variant, known.worker), []).append(known)
+        for known in begun:
+            of_workers.setdefault((known.parts[0].variant, known.worker), []).append(known)
         ends: dict[str, list[float]] = {}
         running = []
-        for (variant, _), begun in of_workers.items():
-            last_ms = max(known.began_ms for known in begun)
-            call = [known for known in begun if known.began_ms == last_ms]
+        for (variant, _), all_of_it in of_workers.items():
+            last_ms = max(known.began_ms for known in all_of_it)
+            call = [known for known in all_of_it if known.began_ms == last_ms]
             alone_ms = sum(known.parts[0].run_ms for known in call) / len(call)
             took_ms = queues.slowness(variant) * call_ms(self._catalog.level(variant), len(call), alone_ms)
             ends.setdefault(variant, []).append(last_ms + took_ms)
-            running += [(known, last_ms + took_ms if known.began_ms == last_ms else last_ms) for known in begun]
+            running += [(known, last_ms + took_ms if known.began_ms == last_ms else last_ms) for known in all_of_it]
         for variant, ends_ms in ends.items():
             queues.begin(variant, ends_ms)
         return running

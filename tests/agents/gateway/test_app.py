@@ -506,3 +506,30 @@ def test_a_request_that_is_not_strict_has_done_what_there_is() -> None:
     deployment = Deployment(catalog=a_catalog())
     deployment.ends(png())
     assert posted(deployment, HEART | {"size": "1024x1024", "strict": False}).status_code == 200
+
+
+def test_a_prediction_whose_worker_fell_silent_starts_again_and_no_time_is_expected_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deployment = Deployment()
+    monkeypatch.setattr("agents.runtime.views.now_ms", lambda: deployment.now_ms)  # it forgets by the clock of now
+    deployment.serves("w-1", "w-2")
+    begun = posted(deployment, {"input": HEART}, "/v1/predictions").json()
+    tell(deployment.jobs, event(begun["id"], "started", level="light", stage=0, worker="w-1"))
+    told = got(deployment, begun["urls"]["get"])
+    assert (told.json()["status"], of_queue(told)[0]) == ("processing", 0)
+    explain = f"{begun['urls']['get']}/explain"
+    assert got(deployment, explain).json()["why"] == "a worker generates it"
+    deployment.now_ms += 61_000
+    deployment.serves("w-2")
+    told = got(deployment, begun["urls"]["get"])
+    assert (told.json()["status"], of_queue(told)) == ("starting", (None, None))
+    words = "its worker has not reported for 61 s; it is generated again"
+    assert got(deployment, explain).json()["why"] == words
+    assert told.json()["logs"].endswith(f"{words}\n")
+    deployment.now_ms += 61_000
+    words = "its worker has not reported for 122 s; no worker serves light; it waits"
+    assert got(deployment, explain).json()["why"] == words
+    deployment.serves("w-2")
+    tell(deployment.jobs, event(begun["id"], "started", level="light", stage=0, worker="w-2"))
+    assert got(deployment, explain).json()["why"] == "a worker generates it"

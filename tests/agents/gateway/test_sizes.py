@@ -157,7 +157,8 @@ def test_a_model_says_what_may_be_asked_of_it_and_how_long_an_image_takes() -> N
     assert shown["limits"]["width"] == {"min": 8, "max": 4096, "multiple_of": 8}
     assert shown["limits"]["steps"] == {"min": 1, "max": 200}
     assert (shown["workers"], shown["expected_ms"], shown["price"]) == (2, 20, None)
-    assert got(deployment, "/v1/models/heavy").json()["pochade"]["workers"] == 0
+    heavy = got(deployment, "/v1/models/heavy").json()["pochade"]
+    assert (heavy["workers"], heavy["expected_ms"], heavy["why"]) == (0, None, "no worker serves heavy")
     deployment.serves("w-1", "w-2", price_per_hour=3.6)
     assert got(deployment, "/v1/models/light").json()["pochade"]["price"] == pytest.approx(20 * 3.6 / 3_600_000)
     assert got(deployment, "/v1/models/heavy").json()["pochade"]["price"] is None, "no worker serves it"

@@ -1,5 +1,6 @@
 """The views take in records of their topics; nothing here reaches a broker."""
 
+import dataclasses
 import math
 
 import pytest
@@ -181,3 +182,15 @@ def test_a_plan_that_only_the_simulator_can_obey_is_not_obeyed(plans: PlanView) 
     assert plans.plan.version == 1
     assert "no index writer can evict by 'lcbfu'" in plans.refusal
     assert not plans.fits(evicting)
+
+
+def test_a_second_process_under_a_workers_id_is_logged_and_counted_once(
+    fleet: FleetView, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = metrics.DOUBLED_WORKERS._value.get()
+    for started_ms in (1, 2, 1, 2, 1):
+        fleet.on_record(dataclasses.replace(a_record(a_heartbeat(started_ms=started_ms)), timestamp_ms=now_ms()))
+    assert [each.getMessage() for each in caplog.records] == [
+        "two processes send heartbeats as w-1: give each a worker.id of its own"
+    ]
+    assert metrics.DOUBLED_WORKERS._value.get() == before + 1

@@ -19,6 +19,7 @@ from streams.codec.schema_wait import SchemaWait
 from streams.faust import host as faust_host
 from streams.faust.host import AgentHost
 from streams.observing import logs
+from tests.agents.stubs import StubFleet
 from tests.builders import a_catalog, a_variant
 
 
@@ -29,7 +30,7 @@ def worker() -> Iterator[Worker]:
         worker=types.SimpleNamespace(device="", id="", job_timeout_s=60, price_per_hour=0.0),
         home=pathlib.Path("nowhere"),
     )
-    made = Worker(cast(Any, settings), a_catalog(), *cast(Any, [None] * 5), "w-1")
+    made = Worker(cast(Any, settings), a_catalog(), *cast(Any, [None] * 4), cast(Any, StubFleet()), "w-1")
     yield made
     made._me.watchdog.end()  # else it ends this process in a minute
 

@@ -14,7 +14,7 @@ from agents.runtime.process import keep_running
 from agents.worker import role as module
 from agents.worker.jobs import Taken
 from agents.worker.role import Worker
-from agents.worker.sickness import MAX_FAULTS, SICK, FaultHistory
+from agents.worker.sickness import DOUBLED, MAX_FAULTS, SICK, FaultHistory
 from planner.catalog.entries import Loading
 from planner.catalog.model import Catalog
 from planner.catalog.server import Server
@@ -95,6 +95,7 @@ class Shop:
         monkeypatch.setattr(module, "POLL_MS", 1.0)
         monkeypatch.setattr(module, "LOAD_RETRY_S", 0.001)
         monkeypatch.setattr(module, "AWAY_S", 0.001)
+        self.catalog = catalog
         self.worker = self.new_worker(catalog, heartbeat_ms=50)
         self._thread: threading.Thread | None = None
 
@@ -495,3 +496,25 @@ def test_a_worker_whose_device_failed_three_times_stays_away_until_its_history_i
     assert shop.worker.not_alive() == "", "a new process would not help"
     history.file.unlink()
     shop.until(lambda: ("ready", "light") in shop.states())
+
+
+def test_a_worker_does_not_begin_while_another_process_lives_under_its_id(shop: Shop) -> None:
+    shop.worker = shop.new_worker(shop.catalog, heartbeat_ms=20_000)
+    shop.plan("light")
+    shop.fleet.receive(a_heartbeat(started_ms=1), now_ms())
+    statuses: list[int] = []
+    running = threading.Thread(target=keep_running, args=("worker", shop.worker.run, shop.stopping, statuses.append))
+    running.start()
+    shop.fleet.receive(a_heartbeat(started_ms=1), now_ms())
+    running.join(PATIENCE_S)
+    assert (statuses, shop.opened, shop.states()) == ([DOUBLED], [], []), "it wrote nothing under that id"
+
+
+@pytest.mark.parametrize("state", ["ready", "stopped"])
+def test_a_worker_begins_in_place_of_a_process_that_died_or_stopped(shop: Shop, state: str) -> None:
+    shop.fleet.receive(a_heartbeat(started_ms=1, state=state), now_ms() - 10)
+    shop.plan("light")
+    shop.open().until(lambda: ("ready", "light") in shop.states())
+    started = {read(record, Heartbeat).started_ms for record in shop.producer.topics[FLEET]}
+    assert len(started) == 1
+    assert now_ms() - 60_000 < min(started) <= now_ms()

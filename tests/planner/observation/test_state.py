@@ -57,6 +57,8 @@ def test_a_deployment_that_serves_leaves_nothing_to_do() -> None:
         ({"late": 31, "timed": 100, "failed": 1, "ended": 100},
          "Serving, but 31 of the last 100 requests came too late; start more workers if the load stays: "
          "`pochade serve worker`."),
+        ({"late": 31, "timed": 100, "demand_rps": 0.0},
+         "Serving, but 31 of the last 100 requests came too late, and none waits now; read why under Requests."),
         ({"heartbeats": beats(w_1="light", w_2={"state": "stopped"})},
          "Serving, but w-2 has stopped, which the plan gives heavy; wait for the next plan, or start another: "
          "`pochade serve worker`."),
@@ -68,7 +70,7 @@ def test_a_deployment_that_serves_leaves_nothing_to_do() -> None:
          "Serving, but w-2 reports sick: CUDA error; read its log."),
     ],
     ids=["no plan", "no worker", "all silent", "all load", "a level lacks", "a level loads", "failing", "all overdue",
-         "late", "stopped", "behind", "slow", "sick"],
+         "late", "late before", "stopped", "behind", "slow", "sick"],
 )  # fmt: skip
 def test_the_worst_problem_is_said_first_with_what_to_do(changes: dict[str, Any], sentence: str) -> None:
     assert said(**changes) == sentence

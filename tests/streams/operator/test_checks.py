@@ -5,12 +5,15 @@ import itertools
 import pathlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from planner.catalog.entries import Loading
 from planner.catalog.model import Catalog
+from planner.observation.state import Deployment, state_of
+from planner.observation.workers import ReceivedHeartbeat
 from schemas.errors import UnknownSchema
 from schemas.topics import CLASSIFIED, DLQ, ENDED, OUTCOMES, PROMPTS_BATCH, RESULTS, TABLE
 from streams import settings
@@ -130,24 +133,41 @@ def test_less_than_a_gibibyte_free_warns() -> None:
     assert checks.check_disk("disk", "/x", 2**30 - 1).verdict is WARN
 
 
+def heard(worker_id: str, ago_ms: int = 10, **fields: Any) -> dict[str, ReceivedHeartbeat]:
+    return {worker_id: ReceivedHeartbeat(a_heartbeat(worker_id=worker_id, **fields), NOW_MS - ago_ms)}
+
+
+def test_doctor_doubts_the_same_workers_as_the_consoles_first_screen() -> None:
+    first = heard("w-1", started_ms=1)["w-1"]
+    doubled = first.then(a_heartbeat(worker_id="w-1", started_ms=2), NOW_MS - 9).then(first.heartbeat, NOW_MS - 8)
+    for beats, said in (
+        (heard("w-1", ago_ms=2000), "No worker may be serving: w-1 sent no heartbeat for 2 s"),
+        ({"w-1": doubled}, "two processes send heartbeats as w-1"),
+        (heard("w-1") | heard("w-2", ago_ms=9000), "w-2 has sent no heartbeat for 9 s"),
+    ):
+        check = checks.check_workers(beats, 3000, NOW_MS)[0]
+        shown = state_of(Deployment(now_ms=NOW_MS, silent_ms=3000, plan=a_plan(), heartbeats=beats))
+        assert (check.verdict, check.found.endswith(f"; {said}"), said) == (WARN, True, shown[0].what)
+
+
 def test_workers_that_are_silent_or_stopped_do_not_count_and_failed_ones_are_reported() -> None:
-    beats = [
-        (NOW_MS - 10, a_heartbeat(worker_id="live")),
-        (NOW_MS - 9000, a_heartbeat(worker_id="silent")),
-        (NOW_MS - 10, a_heartbeat(worker_id="stopped", state="stopped")),
-    ]
-    check, live = checks.check_workers(beats, 3000, NOW_MS)
+    living, stopped = heard("live"), heard("stopped", state="stopped")
+    silent = heard("silent", ago_ms=240_000)
+    check, live = checks.check_workers(living | stopped, 3000, NOW_MS)
     assert (check.verdict, [beat.worker_id for beat in live]) == (OK, ["live"])
-    assert checks.check_workers(beats[1:], 3000, NOW_MS)[0].verdict is FAIL, "exit status 0 says that it serves"
-    assert checks.check_workers(beats[1:], 3000, NOW_MS, is_scaled_to_zero=True)[0].verdict is WARN
-    beats.append((NOW_MS, a_heartbeat(worker_id="w-8", state="failed", detail="no model")))
-    beats.append((NOW_MS, a_heartbeat(worker_id="w-9", state="sick", detail="CUDA error")))
+    check, live = checks.check_workers(living | stopped | silent, 3000, NOW_MS)
+    assert (check.verdict, [beat.worker_id for beat in live]) == (WARN, ["live"])
+    assert "; silent has sent no heartbeat for 4 min" in check.found
+    none = checks.check_workers(silent | stopped, 3000, NOW_MS)[0]
+    assert (none.verdict, none.found) == (FAIL, "none lives; silent has sent no heartbeat for 4 min"), "exit status"
+    assert checks.check_workers(silent, 3000, NOW_MS, is_scaled_to_zero=True)[0].verdict is WARN
+    beats = living | heard("w-8", state="failed", detail="no model") | heard("w-9", state="sick", detail="CUDA error")
     check, _ = checks.check_workers(beats, 3000, NOW_MS)
     assert (check.verdict, "w-8 is failed: no model; w-9 is sick: CUDA error" in check.found) == (FAIL, True)
 
 
 def test_a_worker_that_serves_another_level_than_the_plan_gives_it_is_shown_with_both() -> None:
-    beats = [(NOW_MS, a_heartbeat(worker_id=f"w-{n}", variant="heavy", state="draining")) for n in (1, 2)]
+    beats = heard("w-1", variant="heavy", state="draining") | heard("w-2", variant="heavy", state="draining")
     plan = a_plan(allocation={"w-1": "light", "w-2": "heavy"})
     check, _ = checks.check_workers(beats, 3000, NOW_MS, plan=plan)
     assert check.found == "2 live: w-1 (heavy, draining; the plan gives it light), w-2 (heavy, draining)"
@@ -155,11 +175,10 @@ def test_a_worker_that_serves_another_level_than_the_plan_gives_it_is_shown_with
 
 @pytest.mark.parametrize(("state", "verdict"), [("loading", STARTING), ("starting", STARTING), ("draining", OK)])
 def test_a_fleet_that_has_not_loaded_is_starting(state: str, verdict: Verdict) -> None:
-    beats = [(NOW_MS, a_heartbeat(worker_id="w-1", state=state))]
+    beats = heard("w-1", state=state)
     assert checks.check_workers(beats, 3000, NOW_MS)[0].verdict is verdict
     assert checks.check_workers(beats, 3000, NOW_MS, is_scaled_to_zero=True)[0].verdict is OK
-    beats.append((NOW_MS, a_heartbeat(worker_id="w-2", state="ready")))
-    assert checks.check_workers(beats, 3000, NOW_MS)[0].verdict is OK
+    assert checks.check_workers(beats | heard("w-2", state="ready"), 3000, NOW_MS)[0].verdict is OK
 
 
 @pytest.mark.parametrize(
@@ -184,7 +203,7 @@ def test_what_a_role_of_this_machine_is_about_to_serve_is_starting_and_no_failur
     found = (
         check_role("router", CLASSIFIED, Attendance(0, 3), readiness),
         checks.check_plan(None, [], NOW_MS, readiness),
-        checks.check_workers([], 3000, NOW_MS, readiness=readiness)[0],
+        checks.check_workers({}, 3000, NOW_MS, readiness=readiness)[0],
     )
     assert [check.verdict for check in found] == [verdict] * 3
     assert all(each in check.found for check, each in zip(found, words, strict=True)), found

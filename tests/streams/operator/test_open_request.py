@@ -68,7 +68,15 @@ def test_a_request_that_names_a_level_without_a_worker_says_so_as_doctor_does(as
 def test_a_request_that_a_worker_has_begun_names_the_worker_while_it_lives(asked: Any) -> None:
     begun = event(EventKind.STARTED, level="light", worker="w-1")
     assert asked(classified(), begun, beats=(LIGHT,)) == "w-1 began it on light 5 s ago"
-    assert asked(classified(), begun) == "12 wait for light, which no worker serves; oldest 41 s"
+    assert asked(classified(), begun) == "its worker w-1 has not reported; no worker serves light; it waits"
+
+
+def test_a_request_whose_worker_fell_silent_says_when_it_is_generated_again(asked: Any) -> None:
+    begun = event(EventKind.STARTED, level="light", worker="w-1")
+    silent, other = lying(LIGHT, FLEET, "w-1", age_s=4), dataclasses.replace(LIGHT, worker_id="w-2")
+    silence = "its worker w-1 has not reported for 4 s"
+    assert asked(begun, silent, beats=(other,)) == f"{silence}; it is generated again when the lease ends in 2 s"
+    assert asked(begun, silent) == f"{silence}; no worker serves light; it waits"
 
 
 def test_a_request_that_any_level_serves_waits_for_a_worker(asked: Any) -> None:

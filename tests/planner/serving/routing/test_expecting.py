@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from planner.catalog.model import Catalog
+from planner.observation.lost import Begun
 from planner.serving.routing.expecting import MAX_OPEN, Expectation, Expecting, call_ms
 from schemas.messages import GenerateOptions, Plan, Route
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_plan, a_request
@@ -21,6 +22,7 @@ class Fleet:
 
     workers: Mapping[str, int]
     slow: float = 1.0
+    dead: str = ""  # the worker that does not live any more
 
     def serving_of(self, variant: str) -> int:
         return self.workers.get(variant, 0)
@@ -28,6 +30,9 @@ class Fleet:
     def slowness(self, variant: str) -> float:
         del variant
         return self.slow
+
+    def has_lost(self, begun: Begun) -> bool:
+        return begun.worker_id == self.dead
 
 
 TWO = Fleet({"heavy": 2, "light": 2})
@@ -64,6 +69,14 @@ def test_what_a_worker_has_begun_with_is_nearer_to_its_end_and_keeps_the_worker_
     assert told(expecting, after_ms=100)["a"] == (0, 0)  # it is late: nobody knows how much
     expecting.on_ended("a", NOW_MS)
     assert told(expecting, after_ms=100) == {"b": (0, 50), "c": (1, 200), "d": (2, 250)}
+
+
+def test_what_a_dead_worker_had_begun_waits_before_the_others_and_nothing_is_expected_of_it() -> None:
+    expecting = waiting("a", "b", "c")
+    expecting.on_started("a", "heavy", "w-1", NOW_MS - 150)
+    expecting.on_started("b", "heavy", "w-2", NOW_MS - 50)
+    assert told(expecting, fleet=Fleet({"heavy": 1}, dead="w-1")) == {"b": (0, 150), "c": (2, 550)}
+    assert told(expecting, fleet=Fleet({}, dead="w-1")).keys() == {"b"}
 
 
 def test_a_worker_takes_as_many_at_once_as_the_plan_says() -> None:

@@ -9,7 +9,8 @@ import jsonschema
 import numpy as np
 from click.testing import CliRunner
 
-from planner.serving.dispatch.worker import STALLED, WorkerLogic
+from planner.observation.workers import STALLED
+from planner.serving.dispatch.worker import WorkerLogic
 from replay.reports.page import render
 from replay.simulation.draws.hop_latencies import RANKS, HopLatencies
 from replay.simulation.event_queue import EventQueue
