@@ -79,3 +79,25 @@ class Digests:
 
     def _shard(self, digest: bytes) -> bytearray:
         return self._shards[int.from_bytes(digest[:2], "big") % SHARDS]
+
+
+class RecentIds:
+    """The ids of a time: at least half of the window is remembered, and at most all of it while ids come.
+
+    They are kept in two halves. When the newer one is as old as half the window, or full, the older one is dropped.
+    """
+
+    def __init__(self, window_ms: int, most: int) -> None:
+        """`most`: ids that are remembered."""
+        self._half_ms, self._half = window_ms // 2, most // 2
+        self._newer, self._older, self._since_ms = Digests(), Digests(), 0
+
+    def add(self, request_id: str, at_ms: int) -> None:
+        """Add an id that came at a time (epoch ms)."""
+        if at_ms - self._since_ms > self._half_ms or len(self._newer) >= self._half:
+            self._older, self._newer, self._since_ms = self._newer, Digests(), at_ms
+        self._newer.add(digest_of(request_id.encode(errors="replace")))
+
+    def __contains__(self, request_id: object) -> bool:
+        digest = digest_of(str(request_id).encode(errors="replace"))
+        return digest in self._newer or digest in self._older

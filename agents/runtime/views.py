@@ -20,7 +20,7 @@ from planner.serving.dispatch.lacking import Need
 from planner.serving.dispatch.worker_loads import Load, LoadView, Sent, WorkerPool
 from schemas import topics
 from schemas.errors import InvalidPlan, InvalidRecord, UnknownSchema
-from schemas.ids import Digests, digest_of
+from schemas.ids import RecentIds
 from schemas.messages import Heartbeat, Pin, Plan
 from schemas.record import Incoming
 from streams import metrics
@@ -117,31 +117,21 @@ class PlanView:
 
 
 class EndedView:
-    """The ids that have a result, within a window: their work is dead everywhere.
-
-    They are kept in two halves. When the newer one is as old as half the window, or full, the older one is dropped.
-    """
+    """The ids that have a result, within a window: their work is dead everywhere."""
 
     def __init__(self) -> None:
-        self._newer, self._older, self._since_ms = Digests(), Digests(), 0
+        self._ids = RecentIds(ENDED_WINDOW_MS, MAX_ENDED)
         self.on_end: list[Callable[[str], object]] = []  # called with each id
 
     def on_record(self, record: Incoming) -> None:
         """The key is enough: nothing is decoded."""
         request_id = (record.key or b"").decode(errors="replace")
-        if record.timestamp_ms - self._since_ms > ENDED_WINDOW_MS // 2 or len(self._newer) >= MAX_ENDED // 2:
-            self._older, self._newer, self._since_ms = self._newer, Digests(), record.timestamp_ms
-        self._newer.add(_digest(request_id))
+        self._ids.add(request_id, record.timestamp_ms)
         for listener in self.on_end:
             listener(request_id)
 
     def __contains__(self, request_id: object) -> bool:
-        digest = _digest(str(request_id))
-        return digest in self._newer or digest in self._older
-
-
-def _digest(request_id: str) -> bytes:
-    return digest_of(request_id.encode(errors="replace"))
+        return request_id in self._ids
 
 
 class FleetView:

@@ -7,9 +7,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from planner.observation.observation import PROMPTS
+from planner.observation.observation import COUNTS_S, PROMPTS
+from schemas.ids import RecentIds
 
-MAX_ARRIVALS = 200_000  # remembered, about 3,000 a second; 0.25 KB each, 50 MB in all (measured)
+MAX_ARRIVALS = 200_000  # remembered, about 1,700 a second; 0.25 KB each, 50 MB in all (measured)
+KEPT_MS = 2 * 1000 * COUNTS_S  # for which an arrival is remembered; the last PROMPTS are longer
+KNOWN_MS = 600_000  # for which an id counts once, at most
 MAX_KINDS = 1000  # of classes, by strategy
 
 
@@ -48,16 +51,20 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._known: dict[str, Arrival | None] = {}  # by id, in their order; None: it was taken back
+        self._ids = RecentIds(KNOWN_MS, MAX_ARRIVALS)  # of these, and of those before them
+        self._newest_ms = 0  # of the last that came
         self._classes: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}  # each kind once: there are few
 
     def clear(self) -> None:
         """A reader begins again with the window."""
         self._known.clear()
+        self._ids = RecentIds(KNOWN_MS, MAX_ARRIVALS)
 
     def add(self, request_id: str, arrival: Arrival) -> bool:
         """Add an arrival, and return whether it is one: its request was not known."""
-        if request_id in self._known:
+        if request_id in self._known or request_id in self._ids:
             return False
+        self._newest_ms = arrival.at_ms
         shared = arrival._replace(classes=self._shared(arrival.classes), tier=sys.intern(arrival.tier))
         self._remember(request_id, shared)
         return True
@@ -73,8 +80,13 @@ class Arrivals:
 
     def _remember(self, request_id: str, arrival: Arrival | None) -> None:
         self._known[request_id] = arrival
-        if len(self._known) > MAX_ARRIVALS:
-            del self._known[next(iter(self._known))]
+        self._ids.add(request_id, self._newest_ms)
+        for _ in range(2):  # one more than has come, so that those of a burst go
+            first = next(iter(self._known))
+            oldest = self._known[first]
+            is_old = oldest is None or oldest.at_ms < self._newest_ms - KEPT_MS
+            if len(self._known) > MAX_ARRIVALS or (is_old and len(self._known) > PROMPTS):
+                del self._known[first]
 
     def times_ms(self, _now_ms: int) -> list[int]:
         """Return the arrival times of the remembered requests."""

@@ -3,7 +3,7 @@
 import pytest
 
 from planner.observation import arrivals as module
-from planner.observation.arrivals import MAX_KINDS, Arrival, Arrivals
+from planner.observation.arrivals import KEPT_MS, KNOWN_MS, MAX_KINDS, Arrival, Arrivals
 from planner.observation.observation import PROMPTS
 from tests.builders import NOW_MS
 
@@ -25,14 +25,34 @@ def test_what_is_remembered_of_a_prompt_is_its_own_and_the_rest_is_shared() -> N
 
 
 def test_a_storm_of_retries_is_no_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ARRIVALS", 4)
     arrivals = Arrivals()
-    monkeypatch.setattr(module, "MAX_ARRIVALS", 3)
     for name in "aabbaab":
         arrivals.add(name, an_arrival())
     assert len(arrivals.times_ms(NOW_MS)) == 2
-    for name in "cda":
+    for name in "cdefa":
         arrivals.add(name, an_arrival())
-    assert len(arrivals.times_ms(NOW_MS)) == 3, "a was so long ago that it is one more; b is forgotten"
+    assert len(arrivals.times_ms(NOW_MS)) == 4, "a was so long ago that it is one more; b and c are forgotten"
+
+
+def test_prompts_of_the_last_minutes_are_remembered_and_a_retry_of_an_older_one_is_no_demand() -> None:
+    arrivals = Arrivals()
+    for n in range(5 * PROMPTS):  # ten a second
+        assert arrivals.add(f"r-{n}", an_arrival(at_ms=NOW_MS + 100 * n))
+    newest_ms = NOW_MS + 100 * (5 * PROMPTS - 1)
+    times_ms = arrivals.times_ms(newest_ms)
+    assert sorted(times_ms) == list(range(newest_ms - KEPT_MS, newest_ms + 1, 100))
+    assert not arrivals.add(f"r-{3 * PROMPTS}", an_arrival(at_ms=newest_ms)), "it came three minutes ago"
+    for n in range(2):
+        arrivals.add(f"later-{n}", an_arrival(at_ms=newest_ms + (n + 1) * KNOWN_MS))
+    assert arrivals.add("r-0", an_arrival(at_ms=newest_ms + 2 * KNOWN_MS))
+
+
+def test_the_last_prompts_are_remembered_however_old_they_are() -> None:
+    arrivals = Arrivals()
+    for n in range(PROMPTS + 100):  # one a minute
+        arrivals.add(f"r-{n}", an_arrival(at_ms=NOW_MS + 60_000 * n))
+    assert len(arrivals.last().hardness) == PROMPTS == len(arrivals._known)
 
 
 def test_what_a_quota_refused_is_forgotten_whether_its_prompt_is_read_before_or_after() -> None:
