@@ -212,15 +212,24 @@ class SoakRun:
 
     def _tell(self) -> None:
         tally, options, ended = self._tally, self._options, len(self._tally.ended)
+        sent = tally.sent - len(tally.again)
         text = (
-            f"sent {tally.sent}, ended {ended}, open {len(tally.is_open)}, twice {tally.duplicates}; "
+            f"sent {sent}, ended {ended}, open {len(tally.is_open)}, twice {tally.duplicates}; "
             f"{ended / max(0.001, self._session.seconds):.1f} a second over {self._session.seconds:.0f} s"
         )
         total, done = options.requests or 0, ended
         if options.hours is not None:
             total, done = round(3600 * options.hours), round(self._session.seconds)
         self._teller.state(
-            SoakState(total=total, sent=tally.sent, generated=0, escalated=0, ended=done, newest=(), text=text)
+            SoakState(
+                total=total,
+                sent=sent,
+                generated=0,
+                escalated=0,
+                ended=done,
+                newest=(),
+                text=text,
+            )
         )
 
     def _save(self, results: Results, *, is_over: bool = False) -> dict[str, Any]:
