@@ -26,7 +26,7 @@ def visible_lines(text: str) -> str:
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun, as "1 broker" or "3 brokers"; `nouns`: a plural that is not noun + s."""
-    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def amount(value: float) -> str:

@@ -8,6 +8,7 @@ import click
 from streams.cli import LazySettings
 from streams.commands import listing
 from streams.commands.options import SHOWN
+from streams.visible import counted
 
 WORKER_COLUMNS = ("worker", "variant", "state", "device", "host", "volume", "lacks", "hits", "moved", "loads")
 COMPONENT_COLUMNS = ("variant", "component", "popularity", "requests", "device", "host", "volume", "wanted")
@@ -82,7 +83,7 @@ def _totals(found: Mapping[str, Any]) -> list[str]:
             f"components of jobs found in {rates}" if rates else "no job has used a component of these workers"
         )
         moved = ", ".join(f"{_bytes(count)} into {label}" for label, count in found["moved_bytes"].items())
-        lines.append(f"{found['loads']} loads that a job waited for, {moved or 'nothing'} moved")
+        lines.append(f"{counted(found['loads'], 'load')} that a job waited for, {moved or 'nothing'} moved")
     else:
         lines.append("no live worker serves a variant that has bases: what jobs found is not known meanwhile")
     for variant, each in found["mismatch"].items():

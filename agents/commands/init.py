@@ -14,6 +14,7 @@ import click
 
 from planner.catalog.entries import run_ms
 from streams.extras import need
+from streams.visible import counted
 
 if TYPE_CHECKING:
     from agents.profiling.own_models import OwnModel
@@ -135,7 +136,9 @@ def _describe(name: str, model: "OwnModel", device: str, itemsize: int, free: in
     needed = model.bytes_at(itemsize)
     click.echo(f"{name}: {model.kind}, {_amount(model)}, from {model.source}")
     click.echo(f"  licence: {model.licence}")
-    click.echo(f"  images: {model.width}x{model.height} px, {model.steps} steps, guidance {model.guidance:g}")
+    click.echo(
+        f"  images: {model.width}x{model.height} px, {counted(model.steps, 'step')}, guidance {model.guidance:g}"
+    )
     click.echo(f"  memory: about {_gb(needed)} on {device}, by its weights and a fifth; {_gb(free)} are free")
     if needed > free:
         click.echo("  note: it may not fit; with a smaller loading.dtype in the catalog it needs less")

@@ -370,7 +370,7 @@ class Console:
         covered_s = trace["seconds"] if "whole" in trace else math.inf
         went = what_if.as_it_went(context, what_if.SINCE[since], covered_s)
         columns, rows = what_if.table(reported.report, went)
-        populations = what_if.populations(reported.report, went)
+        populations = what_if.populations(reported.report, went, self._view.slo_ms)
         found = {"columns": columns, "rows": rows, "populations": populations, "notes": reported.notes}
         found["begin"] = what_if.begin_of(trace, " ".join(asked)) if "whole" in trace else ""
         return self._what_if(http, fields, kind, found)

@@ -28,6 +28,7 @@ from streams.operator.client import RequestClient
 from streams.operator.dead_letters import base_id, ended, redriven
 from streams.operator.offered import check_offered
 from streams.settings import Settings
+from streams.visible import counted
 
 ACK_S: Final = 30.0
 CANCEL_WAIT_S: Final = 6.0  # for the result of a cancelled request
@@ -181,7 +182,7 @@ class Orders:
         said = f"{len(sent)} of {len(rows)} would be sent, at most {REDRIVE_RPS:g} a second. The dead letters stay."
         title = f"Redrive {len(sent)} dead letters?" if len(sent) != 1 else "Redrive one dead letter?"
         detail = {"positions": positions}
-        dry = self._dry(session, "redrive", f"{len(sent)} records", detail, shown, said, title, "/dead-letters")
+        dry = self._dry(session, "redrive", counted(len(sent), "record"), detail, shown, said, title, "/dead-letters")
         return dry if sent else replace(dry, confirmation="", title="Nothing to redrive")
 
     def _redriven(self, positions: list[str], *, is_dry: bool) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import PolicyOption
 from streams.commands.options import FOLDER
 from streams.extras import OF_REPORTS, need
+from streams.visible import counted
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from replay.load.options import LiveOptions
@@ -127,7 +128,8 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
 def _start_line(options: "LiveOptions", trace: "Trace", prefix: str) -> str:
     """Return the line that says what a run publishes, and to which topics."""
     production = ", PRODUCTION" if options.is_production else ""
-    return f"run {options.name}: {len(trace)} requests over {trace.span_ms / 1000:.6g} s to {prefix}.*{production}"
+    requests = f"{counted(len(trace), 'request')} over {trace.span_ms / 1000:.6g} s"
+    return f"run {options.name}: {requests} to {prefix}.*{production}"
 
 
 def _worded(trace: "Trace", seed: int) -> "Trace":

@@ -25,6 +25,7 @@ from streams.observing.health import Health, served
 from streams.processes import signals
 from streams.processes.forkserver import ForkedChild, LastingForkServer
 from streams.settings import Settings, load
+from streams.visible import counted
 
 ROLE = "scale"
 STEP_S = 0.2  # between two looks at the plan and the processes
@@ -94,7 +95,9 @@ def run(settings: Settings, name: str, devices: Sequence[int] = (), *, is_kept: 
         reporter.phase("reading the plan and the fleet")
         follower.wait_caught_up(CAUGHT_UP_S)
         if len(cards) > settings.kafka.jobs_partitions:
-            reporter.note(f"kafka.jobs_partitions = {settings.kafka.jobs_partitions} workers at most serve one variant")
+            reporter.note(
+                f"at most {counted(settings.kafka.jobs_partitions, 'worker')} serve one variant (kafka.jobs_partitions)"
+            )
         starter = Starter(settings, stack, cards)
         supply = WorkerSupply(settings.home.resolve() / "scale", name, starter, places=tuple(cards))
         for note in supply.find():
@@ -113,8 +116,8 @@ def run(settings: Settings, name: str, devices: Sequence[int] = (), *, is_kept: 
         health.stop()
         counts = ", ".join(f"{count} {what}" for what, count in sorted(supply.counts.items())) or "nothing to do"
         if is_kept:
-            reporter.note(f"{len(supply.ids)} workers are left running; in all {counts}")
+            reporter.note(f"left running: {counted(len(supply.ids), 'worker')}; in all {counts}")
         else:
-            reporter.phase(f"draining {len(supply.ids)} workers")
+            reporter.phase(f"draining {counted(len(supply.ids), 'worker')}")
             supply.close(settings.shutdown_timeout_s + 5.0)
             reporter.note(f"all workers have ended; in all {counts}")

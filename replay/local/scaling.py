@@ -21,6 +21,7 @@ from replay.local.supervisor import ending
 from schemas.messages import Plan
 from streams import metrics
 from streams.processes.children import Child, end_all
+from streams.visible import counted
 
 MODULES: Final = ("replay.local.owned_worker", "agents.commands.serve", "agents.runtime.assembly", "agents.worker.role")
 """What the fork server imports, beside the library of an engine."""
@@ -52,7 +53,7 @@ class SupplyState(NamedTuple):
 
     def words(self) -> str:
         """Return the state in words."""
-        wanted = "the plan scales no workers" if self.wanted is None else f"{self.wanted} workers wanted"
+        wanted = "the plan scales no workers" if self.wanted is None else f"{counted(self.wanted, 'worker')} wanted"
         parts = [f"{self.running} running", f"{self.ending} draining" * bool(self.ending)]
         parts.append(f"{self.waiting} to be started again" * bool(self.waiting))
         return f"{wanted}, " + ", ".join(part for part in parts if part)

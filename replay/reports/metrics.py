@@ -34,7 +34,14 @@ METRICS = (
     Metric("violations", "violations", COUNT, LOWER, "requests that were answered after the SLO, or not at all"),
     Metric("violation_rate", "violations", SHARE, LOWER, "violations as a share of all requests"),
     Metric("late", "late", COUNT, LOWER, "requests that were answered after the SLO"),
-    Metric("shed", "shed", COUNT, LOWER, "requests that were rejected on arrival because too much was waiting"),
+    Metric("shed", "shed", COUNT, LOWER, "requests that were rejected for want of room, or by their tenant's quota"),
+    Metric(
+        "unhonoured",
+        "not honoured",
+        COUNT,
+        LOWER,
+        "requests that were rejected as no level does what they ask for, such as quality_at_least",
+    ),
     Metric(
         "expired", "expired", COUNT, LOWER, "requests that ended because they could not be answered by their deadline"
     ),

@@ -9,15 +9,19 @@ import click
 from click.core import ParameterSource
 
 from streams.as_typed import words_given
+from streams.security.secrets import HIDDEN, is_secret
 
 PACKAGES = ("pochade", "numpy", "scipy", "pulp")  # that the figures depend on
 LEFT_OUT = ("report",)  # where it is written says nothing of what is
 
 
 def describe_run(context: click.Context) -> dict[str, Any]:
-    """The command as it was given, and versions."""
+    """The command as it was given, with its global options but without secrets, and versions."""
+    words, root = shlex.split(command_line(context)), context.find_root()
+    if root is not context:
+        words[1:1] = map(_without_secret, shlex.split(command_line(root))[1:])
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {"command": command_line(context), "versions": {"python": platform.python_version(), **versions}}
+    return {"command": shlex.join(words), "versions": {"python": platform.python_version(), **versions}}
 
 
 def command_line(context: click.Context) -> str:
@@ -32,6 +36,11 @@ def command_line(context: click.Context) -> str:
         if name not in LEFT_OUT and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             words += _words(parameter, raw[name])
     return shlex.join(words)
+
+
+def _without_secret(word: str) -> str:
+    name, equals, _ = word.partition("=")
+    return f"{name}={HIDDEN}" if equals and is_secret(name) else word
 
 
 def _words(parameter: click.Parameter, value: Any) -> list[str]:

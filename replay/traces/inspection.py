@@ -9,6 +9,7 @@ import numpy as np
 
 from replay.traces.ticks import describe_spread
 from replay.traces.trace import NOT_GIVEN, Trace
+from streams.visible import counted
 
 WINDOWS_S: Final = (1, 10, 60)
 MIN_WINDOWS: Final = 10  # for a variance that says something
@@ -136,7 +137,7 @@ def _shares(uses: Counter[str]) -> dict[str, float]:
     total, top = uses.total(), uses.most_common(TOP)
     rest = total - sum(count for _, count in top)
     shares = {name: count / total for name, count in top}
-    return shares | ({f"{len(uses) - TOP} others": rest / total} if rest else {})
+    return shares | ({counted(len(uses) - TOP, "other"): rest / total} if rest else {})
 
 
 def lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:

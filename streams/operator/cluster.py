@@ -45,6 +45,7 @@ from streams.broker import probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.topics import own_topics
 from streams.settings import Settings
+from streams.visible import counted
 
 KAFKAS_SEGMENT_MS = 7 * 24 * 60 * 60 * 1000  # Kafka's default of segment.ms
 DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -159,7 +160,7 @@ def differences(wanted: Iterable[Topic], found: Mapping[str, Found], prefix: str
         name = full_name(prefix, topic.name)
         there = found.get(topic.name)
         if there is None:
-            text = f"{topic.partitions} partitions, {_words(topic.config)}"
+            text = f"{counted(topic.partitions, 'partition')}, {_words(topic.config)}"
             variant = OF_VARIANT.fullmatch(topic.name)
             option = f" --variant {variant[1]}" if variant else ""
             result.append(_difference(name, "topic", text, "missing", f"pochade topics create{option}"))

@@ -12,7 +12,7 @@ from schemas.errors import InvalidRecord
 from schemas.ids import seed_of
 from schemas.messages import GenerateRequest, Made, Result, Stage, Status
 from streams.codec.avro import from_json
-from streams.visible import amount
+from streams.visible import amount, counted
 
 VERBS = {
     Status.REJECTED: "rejected",
@@ -46,7 +46,7 @@ def how_begun(stage: Stage) -> str:
     if reuse.step:
         similar = "" if reuse.similarity is None else f" of a similar prompt (cosine {reuse.similarity:.3f})"
         return f"from step {reuse.step} of {reuse.steps}, with a stored image{similar}"
-    return f"all {reuse.steps} steps: {reuse.miss or 'unknown'}"
+    return f"all {counted(reuse.steps, 'step')}: {reuse.miss or 'unknown'}"
 
 
 def why(result: Result) -> str:
@@ -95,7 +95,8 @@ def made_in_words(made: Made) -> str:
     weights = (f"{name} {digest[:12] or 'of unknown weights'}" for name, digest in made.weights.items())
     known = filter(None, (made.scheduler, made.model, *weights, made.engine, made.device, made.dtype))
     size = f"{made.width}x{made.height} px"
-    return f"{made.variant}, {seed}, {made.steps} steps{begun}, guidance {made.guidance:g}, {size}; {', '.join(known)}"
+    ran = f"{counted(made.steps, 'step')}{begun}"
+    return f"{made.variant}, {seed}, {ran}, guidance {made.guidance:g}, {size}; {', '.join(known)}"
 
 
 def cost_in_words(result: Result) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from agents.console.screens.context import Context
 from agents.console.view.view import is_in_time
+from planner.serving.decisions import UNHONOURED
 from schemas.messages import Status
 from streams.visible import counted
 
@@ -17,7 +18,8 @@ ROWS: Final = (  # name, path in the report, how it reads
     ("latency, mean", ("latency_s", "mean"), "seconds"), ("latency, median", ("latency_s", "p50"), "seconds"),
     ("latency, 95 %", ("latency_s", "p95"), "seconds"), ("latency, 99 %", ("latency_s", "p99"), "seconds"),
     ("busy share of workers", ("utilization",), "share"), ("escalated", ("escalated",), "number"),
-    ("expired", ("expired",), "number"), ("rejected", ("shed",), "number"), ("plans", ("plans",), "number"),
+    ("expired", ("expired",), "number"), ("rejected for want of room", ("shed",), "number"),
+    ("rejected: no level does what is asked for", ("unhonoured",), "number"), ("plans", ("plans",), "number"),
     ("switches", ("switches",), "number"), ("worker seconds", ("cost_worker_s",), "number"),
 )  # fmt: skip
 
@@ -36,7 +38,7 @@ def as_it_went(context: Context, span_s: int, covered_s: float = math.inf) -> di
     """
     view, since_ms = context.view, context.now_ms - 1000 * span_s
     latencies: list[int] = []
-    requests = unread = ended = late = timed = heavy = completed = escalated = expired = rejected = 0
+    requests = unread = ended = late = timed = heavy = completed = escalated = expired = rejected = unhonoured = 0
     best = view.catalog.best().name
     recent = list(itertools.takewhile(lambda seen: seen.first_ms >= since_ms, view.requests.newest()))
     until_ms = min((seen.first_ms for seen in recent if seen.request is not None), default=0) + 1000 * covered_s
@@ -56,6 +58,7 @@ def as_it_went(context: Context, span_s: int, covered_s: float = math.inf) -> di
         late += in_time is False
         expired += result.status is Status.EXPIRED
         rejected += result.status is Status.REJECTED
+        unhonoured += result.code == UNHONOURED
         if result.status is Status.COMPLETED:
             completed += 1
             heavy += result.level == best
@@ -70,7 +73,8 @@ def as_it_went(context: Context, span_s: int, covered_s: float = math.inf) -> di
     return {
         "requests": requests, "unread": unread, "ended": ended, "violation_rate": late / timed if timed else None,
         "heavy_share": heavy / completed if completed else None, "escalated": escalated, "expired": expired,
-        "shed": rejected, "latency_s": {"mean": mean, "p50": at(0.5), "p95": at(0.95), "p99": at(0.99)},
+        "shed": rejected - unhonoured, "unhonoured": unhonoured,
+        "latency_s": {"mean": mean, "p50": at(0.5), "p95": at(0.95), "p99": at(0.99)},
     }  # fmt: skip
 
 
@@ -91,8 +95,8 @@ def begin_of(trace: Mapping[str, Any], command: str) -> str:
     )
 
 
-def populations(report: dict[str, Any], went: dict[str, Any]) -> list[str]:
-    """Return sentences that say which requests each side counts, and why the numbers may differ."""
+def populations(report: dict[str, Any], went: dict[str, Any], slo_ms: float) -> list[str]:
+    """Return sentences that say which requests each side counts and when one is in time, and why numbers may differ."""
     unread, still = went["unread"], went["requests"] - went["ended"]
     counts = f"As it went: {counted(went['requests'], 'request')} that this console remembers"
     said = [counts + (f", of which {still} {'has' if still == 1 else 'have'} not ended." if still else ".")]
@@ -109,7 +113,12 @@ def populations(report: dict[str, Any], went: dict[str, Any]) -> list[str]:
                 "The numbers of requests differ: this console remembers console.max_requests since it started and "
                 "console.history_s before, and requests arrive while the topics are read."
             )
-    return said
+    target_s = report.get("setup", {}).get("slo_s", slo_ms / 1000)
+    return [
+        *said,
+        "Both sides count a request as not in time that ended without an image, or after its deadline or, without one, "
+        f"later than the latency target of {target_s:g} s.",
+    ]
 
 
 def _at(found: Any, path: tuple[str, ...]) -> Any:

@@ -10,7 +10,6 @@ import numpy as np
 
 from planner.catalog.model import Catalog
 from planner.observation.workers import GONE
-from planner.serving.decisions import QUOTA
 from planner.serving.ending.outcomes import as_score
 from replay.load.clock import TraceClock
 from replay.load.record.history import History
@@ -87,8 +86,7 @@ def _generated(job: Job, result: Result) -> Job:
 
 def _count(tally: RunMetrics, result: Result, boards: Mapping[int, PlanState], job: Job) -> None:
     if result.status is not Status.COMPLETED:
-        tally.over_quota[job.tenant] += result.code == QUOTA
-        tally.ended(result.status, job)
+        tally.ended(result.status, job, result.code)
         return
     tally.escalated += job.draft is not None
     is_judged = result.confidence is not None and result.threshold is not None

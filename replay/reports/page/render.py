@@ -13,6 +13,7 @@ from replay.reports.page.trade import trade
 from replay.simulation.setup import STORES
 from replay.traces.ticks import describe_spread
 from streams.pages.templates import template
+from streams.visible import counted
 
 COLUMNS = (
     "violation_rate", "fid", "quality", "quality_in_slo", "heavy_share", "latency_s.p50", "latency_s.p95",
@@ -110,11 +111,11 @@ def setup(report: Report) -> dict[str, str]:
     workers = sum(who not in STORES for who in losses)
     seeds = seeds_of(report)
     return {
-        "trace": f"{trace['file']}: {trace['requests']:,} requests in {seconds(trace['seconds'])}",
+        "trace": f"{trace['file']}: {counted(trace['requests'], 'request')} in {seconds(trace['seconds'])}",
         **({"arrivals": describe_spread(trace["spread_within"])} if "spread_within" in trace else {}),
         "sha256 of the trace": trace["sha256"],
         "catalog": f"{asked['catalog']} (quality as {asked['scale']})",
-        "workers": f"{asked['workers']}" + (f", {workers} times one is lost" if workers else ""),
+        "workers": f"{asked['workers']}" + (f", {counted(workers, 'time')} one is lost" if workers else ""),
         **{f"outages of the {store}": str(losses.count(store)) for store in STORES if store in losses},
         "SLO": f"{asked['slo_s']:g} s; what cannot meet it is {'not begun' if asked['drops'] else 'generated anyway'}",
         "plans": f"every {asked['period_s']:g} s, demand by {asked['forecast']}",

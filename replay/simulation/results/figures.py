@@ -26,7 +26,7 @@ Figures = dict[str, Any]
 def figures_of(ran: Ran) -> Figures:
     """Compute the figures of a run. Times in seconds; shares of 1.
 
-    violations   requests that were late, shed, expired, failed, or open when the run was stopped
+    violations   requests that were late, shed, unhonoured, expired, failed, or open when the run was stopped
     quality      of the answers: their mean, or on a scale that is no mean (FID) as `mixtures.py` says: over stretches
                  of 20 s, and as `quality_run` of all answers together; `optimistic`: the upper one of two bounds
     rejected     answers that a discriminator had rejected, and that had to do for lack of time
@@ -43,7 +43,8 @@ def figures_of(ran: Ran) -> Figures:
         "violations": tally.violations,
         "violation_rate": _mean(tally.violations, tally.requests),
         "late": tally.late,
-        "shed": tally.ends[Status.REJECTED],
+        "shed": tally.ends[Status.REJECTED] - tally.unhonoured,
+        "unhonoured": tally.unhonoured,
         "expired": tally.ends[Status.EXPIRED],
         "failed": tally.ends[Status.FAILED],
         "open": tally.open,
@@ -115,7 +116,8 @@ def _of_part(part: PartMetrics) -> Figures:
         "violations": part.violations,
         "violation_rate": _mean(part.violations, part.requests),
         "late": part.late,
-        "shed": part.ends[Status.REJECTED],
+        "shed": part.ends[Status.REJECTED] - part.unhonoured,
+        "unhonoured": part.unhonoured,
         "expired": part.ends[Status.EXPIRED],
         "latency_s": {f"p{rank}": _seconds(part.latencies.quantile(rank / 100)) for rank in RANKS},
     }

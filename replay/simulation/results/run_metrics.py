@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from planner.serving.decisions import QUOTA
+from planner.serving.decisions import QUOTA, UNHONOURED
 from replay.simulation.job import Job
 from replay.simulation.results.timeline import Timeline
 from schemas.messages import Status
@@ -58,6 +58,7 @@ class PartMetrics:
     requests: int
     ends: Counter[Status] = field(default_factory=Counter)
     late: int = 0
+    unhonoured: int = 0  # of the REJECTED
     latencies: Latencies = field(default_factory=Latencies)
 
     @property
@@ -88,6 +89,7 @@ class RunMetrics:
         self.tiers = {tier: PartMetrics(requests) for tier, requests in tiers.items()}
         self.tenants = {tenant: PartMetrics(requests) for tenant, requests in tenants.items()}
         self.over_quota: Counter[str] = Counter()  # of the REJECTED, by tenant
+        self.unhonoured = 0  # of the REJECTED: no level does what they ask for
         self.on_end: list[Callable[[Job], object]] = []  # called where tiers are counted
         self.on_result: Callable[[Job, Status, str], object] = _ignore  # called at every end, with the rejection's code
         self.requests = 0
@@ -115,7 +117,7 @@ class RunMetrics:
 
     @property
     def violations(self) -> int:
-        """Late, shed, expired, failed; and still open when the run was stopped."""
+        """Late, shed, unhonoured, expired, failed; and still open when the run was stopped."""
         return self.requests - self.ends[Status.COMPLETED] + self.late
 
     def completed(self, job: Job, level: str, step: int, judges: Judges, now_ms: float) -> None:
@@ -167,7 +169,10 @@ class RunMetrics:
             self.under_way_violations += 1
         if code == QUOTA:
             self.over_quota[job.tenant] += 1
+        self.unhonoured += code == UNHONOURED
         if self.tiers:
+            for part in self._parts(job):
+                part.unhonoured += code == UNHONOURED
             self._end_in_parts(status, job)
 
     def _parts(self, job: Job) -> list[PartMetrics]:

@@ -5,6 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
+from streams.visible import counted
+
 MAX_PARTS = 10  # tiers or tenants that are printed
 COLUMNS = (
     "policy", "requests", "violations", "quality", "heavy", "p50 s", "p99 s", "busy", "plans", "switches", "planning s",
@@ -48,8 +50,9 @@ def did(policy: str, planned: Mapping[str, Any]) -> str:
 
 def describe_violations(policy: str, row: Mapping[str, Any]) -> str:
     """Describe why requests were not completed in time, by outcome; "" where all were."""
-    counts = [(name, row[name]) for name in ("shed", "late", "expired", "failed", "open") if row[name]]
-    phrases = [f"{f'{count:,.1f}'.removesuffix('.0')} {name}" for name, count in counts]
+    names = {"unhonoured": "rejected as no level does what is asked for"}
+    counts = [(name, row.get(name)) for name in ("shed", "unhonoured", "late", "expired", "failed", "open")]
+    phrases = [f"{f'{count:,.1f}'.removesuffix('.0')} {names.get(name, name)}" for name, count in counts if count]
     return f"{policy}: not in time: {', '.join(phrases)}" if phrases else ""
 
 
@@ -57,29 +60,29 @@ def describe_parts(policy: str, parts: Mapping[str, Mapping[str, Any]]) -> str:
     """Describe how each tier's requests ended, or each tenant's: of many, those with the most requests."""
     shown = dict(sorted(parts.items(), key=lambda item: -item[1]["requests"])[:MAX_PARTS])
     phrases = [
-        f"{name} {row['requests']:.0f} requests, {_format(row['violation_rate'], '{:.2%}')} violations, "
+        f"{name} {_counted(row['requests'], 'request')}, {_format(row['violation_rate'], '{:.2%}')} violations, "
         f"p95 {_format(row['latency_s']['p95'], '{:.2f} s')}"
         + (f", {row['over_quota']:.0f} over quota" if row.get("over_quota") else "")
         for name, row in (parts if len(parts) <= MAX_PARTS else shown).items()
     ]
     if len(parts) > MAX_PARTS:
-        phrases.append(f"{len(parts) - MAX_PARTS} others, each with fewer requests")
+        phrases.append(f"{_counted(len(parts) - MAX_PARTS, 'other')}, with fewer requests each")
     return f"{policy}: {'; '.join(phrases)}"
 
 
 def describe_stores(policy: str, stores: Mapping[str, float]) -> str:
     """Describe how long requests waited for the object store while it was away."""
-    phrases = f"{policy}: object store away {stores['object_down_s']:.0f} s, {stores['waits']:.0f} waits for it"
+    phrases = f"{policy}: object store away {stores['object_down_s']:.0f} s, {_counted(stores['waits'], 'wait')} for it"
     phrases += f" of {stores['waited_s'] / max(1, stores['waits']):.1f} s"
-    return phrases + (f", {stores['on_blank']:.0f} jobs without their drafts" if stores["on_blank"] else "")
+    return phrases + (f", {_counted(stores['on_blank'], 'job')} without a draft" if stores["on_blank"] else "")
 
 
 def describe_scale(policy: str, row: Mapping[str, Any]) -> str:
     """Describe how the fleet grew and shrank, and what it cost."""
     fleet = row["scale"]
     words = f"{policy}: {fleet['workers_mean']:.1f} workers on average, {fleet['workers_most']:.0f} at most"
-    words += f"; {fleet['started']:.0f} cold starts of workers, {fleet['drained']:.0f} drained"
-    words += f", {fleet['target_changes']:.0f} changes of how many there should be"
+    words += f"; {_counted(fleet['started'], 'cold start')} of workers, {fleet['drained']:.0f} drained"
+    words += f", {_counted(fleet['target_changes'], 'change')} of how many there should be"
     return words + f"; {row['cost_worker_s']:,.0f} worker-seconds"
 
 
@@ -87,11 +90,10 @@ def describe_components(policy: str, row: Mapping[str, Any]) -> str:
     """Describe where components were found, what was moved and how many workers held a base."""
     found = ", ".join(f"{tier} {share:.1%}" for tier, share in reversed(row["hits_by_tier"].items()))
     moved, held = row["bytes_moved"], row["replicas"]
-    words = (
-        f"{policy}: components found on {found}; {row['loads']:.0f} loads, {row['load_s']:.0f} s of waiting for them"
-    )
-    words += f"; {row['cold_starts']:.0f} cold starts; {moved['volume'] / 1e9:.0f} GB over the network"
-    words += f" ({moved['ahead'] / 1e9:.0f} ahead in {row['prefetches']:.0f} prefetches)"
+    words = f"{policy}: components found on {found}; {_counted(row['loads'], 'load')}"
+    words += f", {row['load_s']:.0f} s of waiting for them"
+    words += f"; {_counted(row['cold_starts'], 'cold start')}; {moved['volume'] / 1e9:.0f} GB over the network"
+    words += f" ({moved['ahead'] / 1e9:.0f} ahead in {_counted(row['prefetches'], 'prefetch', 'prefetches')})"
     return words + f"; replicas of a base {held['mean']:.2f}, of the one held most {held['most']:.1f}"
 
 
@@ -108,7 +110,8 @@ def describe_reuse(policy: str, reuse: Mapping[str, Any]) -> str:
     words += f"; lookups p50 {reuse['retrieval_ms']['p50']:.1f} ms, {reuse['unanswered']:.0f} unanswered"
     way = reuse["under_way"]
     if way["requests"]:
-        words += f"; {way['requests']:.0f} requests while the strategy changed, {way['violations']:.0f} violations"
+        words += f"; {_counted(way['requests'], 'request')} while the strategy changed"
+        words += f", {_counted(way['violations'], 'violation')}"
     return words
 
 
@@ -148,6 +151,11 @@ def _between(values: Mapping[str, float]) -> str:
 def _range(values: Mapping[str, float], form: str = "{:.3g}") -> str:
     least, most = form.format(values["least"]), form.format(values["most"])
     return least if least == most else f"{least} to {most}"
+
+
+def _counted(value: float, noun: str, nouns: str = "") -> str:
+    """Return a mean over seeds with its noun, in whole numbers."""
+    return counted(round(value), noun, nouns)
 
 
 def _format(value: float | None, form: str) -> str:

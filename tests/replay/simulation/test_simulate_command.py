@@ -1,6 +1,7 @@
 """`pochade simulate` as a person calls it."""
 
 import dataclasses
+import html
 import itertools
 import json
 import pathlib
@@ -198,7 +199,10 @@ def test_what_a_request_names_and_the_catalog_lacks_is_named_by_kind(trace: path
     assert "not in time" not in said
     rows[5] |= {"strict": True}
     trace.write_text("\n".join(map(json.dumps, rows)))
-    assert "clipper-light: not in time: 1 shed" in simulated(trace).output.splitlines()
+    assert (
+        "clipper-light: not in time: 1 rejected as no level does what is asked for"
+        in simulated(trace).output.splitlines()
+    )
 
 
 def test_components_that_the_catalog_has_keep_their_weights_beside_those_that_it_lacks() -> None:
@@ -426,3 +430,36 @@ def test_reuse_is_told_of_policies_that_looked_latents_up_alone(trace: pathlib.P
     two = ("--catalog", "tiny", "--workers", "2")  # too few for heavy in full, so that ARGUS skips steps
     assert "of all steps saved" in simulated(trace, *two, "--policy", "argus").output
     assert "of all steps saved" not in simulated(trace, *two, "--policy", "joint").output
+
+
+def test_the_report_states_global_options_rejections_that_no_level_honours_and_one_worker_in_the_singular(
+    tmp_path: pathlib.Path,
+) -> None:
+    config, trace, out = tmp_path / "mine.toml", tmp_path / "trace.jsonl", tmp_path / "out"
+    config.write_text("[planner]\nslo_s = 2\n")
+    asked = (
+        {"arrival_ms": 100 * n, "quality_at_least": 0.9999} if n % 2 else {"arrival_ms": 100 * n} for n in range(40)
+    )
+    trace.write_text("".join(json.dumps(each) + "\n" for each in asked))
+    options = ["--config", str(config), "--set", "gateway.url_secret=abcdefghijklmnopqrstuvwxyzabcdefgh"]
+    rest = [
+        "simulate",
+        str(trace),
+        "--policy",
+        "clipper-light",
+        "--workers",
+        "1",
+        "--no-baseline",
+        "--report",
+        str(out),
+    ]
+    done = CliRunner().invoke(main, [*options, *rest])
+    assert done.exit_code == 0, done.output
+    report, page = json.loads((out / "report.json").read_text()), (out / "report.html").read_text()
+    command = report["made"]["command"]
+    assert command.startswith(f"pochade --set 'gateway.url_secret=(hidden)' --config {config} simulate "), command
+    assert command in html.unescape(page)
+    figures = report["policies"]["clipper-light"]
+    assert (figures["shed"], figures["unhonoured"], figures["violations"]) == (0, 20, 20)
+    assert "not in time: 20 rejected as no level does what is asked for" in done.output
+    assert ", 1 worker, SLO 2 s" in page
