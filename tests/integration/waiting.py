@@ -15,13 +15,13 @@ T = TypeVar("T")
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-def poll_until(condition: Callable[[], T], what: str | Callable[[], str]) -> T:
+def poll_until(condition: Callable[[], T], what: str | Callable[[], str], limit_s: float = PATIENCE_S) -> T:
     """The first true value of `condition()`, or a failed test that says what did not come."""
-    again = Retrying(retry=retry_if_not_result(bool), stop=stop_after_delay(PATIENCE_S), wait=wait_fixed(0.05))
+    again = Retrying(retry=retry_if_not_result(bool), stop=stop_after_delay(limit_s), wait=wait_fixed(0.05))
     try:
         return again(condition)
     except RetryError:
-        pytest.fail(f"not within {PATIENCE_S} s: {what if isinstance(what, str) else what()}")
+        pytest.fail(f"not within {limit_s} s: {what if isinstance(what, str) else what()}")
 
 
 def ask(url: str) -> tuple[int, str]:

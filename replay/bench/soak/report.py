@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from replay.bench.soak.samples import Life, Watch
+from replay.bench.soak.samples import Life, Sample, Watch
 from replay.bench.soak.tally import MAX_NAMED, Tally
 
 MAX_GROWTH: Final = 2.0  # % of a role's resident memory
 MAX_DESCRIPTORS: Final = 3  # more: connections come and go
+PARTS: Final = 20  # of a run, whose memory a report states one by one
 BROKER: Final = "broker"  # Java: its heap grows up to its limit
 DEFINITION: Final = (
     "growth: by how much, in %, the median of a role's resident memory over the last tenth of the requests that ended "
@@ -45,7 +46,7 @@ def build(
     lives, ended = watch.longest(), len(tally.ended)
     lost = tally.lost() if is_over else []
     cpu_s = watch.cpu_s()
-    memory = {role: life.change(lambda sample: sample.rss_kb) for role, life in lives.items()}
+    memory = {role: life.change(_rss_kb) for role, life in lives.items()}
     files = {role: life.change(lambda sample: sample.descriptors) for role, life in lives.items()}
     growth = {role: change and round(change.percent, 2) for role, change in memory.items()}
     return {
@@ -73,6 +74,10 @@ def build(
             if role != BROKER and each is not None and each.last > each.first + MAX_DESCRIPTORS
         ],
         "memory_mb": {role: _memory(lives[role], change) for role, change in memory.items()},
+        "course_mb": {
+            role: [_mb(each) for each in life.course(PARTS, lambda sample: sample.rss_kb)]
+            for role, life in lives.items()
+        },
         "processes": watch.processes(),
         "cpu_s": {role: round(each, 1) for role, each in cpu_s.items()},
         "cpu_ms_per_request": round(1000 * sum(cpu_s.values()) / max(1, ended), 2),
@@ -91,6 +96,10 @@ def _memory(life: Life, change: Any) -> dict[str, Any]:
     """Return what growth is made of, in MB, and over how many requests of one process."""
     over = {"requests": life.requests}
     return over | ({"first": _mb(change.first), "last": _mb(change.last)} if change else {})
+
+
+def _rss_kb(sample: Sample) -> int:
+    return sample.rss_kb
 
 
 def _mb(kb: float) -> float:

@@ -71,6 +71,16 @@ class Life:
             return None
         return Change(statistics.median(second), statistics.median(last))
 
+    def course(self, parts: int, figure: Callable[[Sample], float]) -> list[float]:
+        """Return a figure's medians over equal parts of the requests that ended; parts without samples are left out."""
+        if not self.samples:
+            return []
+        begun, span = self.samples[0].ended, max(1, self.requests)
+        found: dict[int, list[float]] = {}
+        for sample in self.samples:
+            found.setdefault(min(parts - 1, parts * (sample.ended - begun) // span), []).append(figure(sample))
+        return [statistics.median(found[part]) for part in sorted(found)]
+
 
 class Watch:
     """The lives of the processes of all roles, over all sessions of a run."""

@@ -31,6 +31,12 @@ def test_a_peak_of_some_samples_is_no_growth() -> None:
     assert growth(a_life([100_000] * 960 + [200_000] * 30 + [100_000] * 10)) == 0
 
 
+def test_the_course_of_memory_has_a_median_for_each_part() -> None:
+    life = a_life([100_000] * 50 + [200_000] * 49 + [900_000])
+    assert life.course(2, lambda sample: sample.rss_kb) == [100_000, 200_000]
+    assert Life(1).course(2, lambda sample: sample.rss_kb) == []
+
+
 def test_few_samples_say_nothing() -> None:
     assert growth(a_life([100_000] * 30)) is None
     assert growth(Life(1)) is None
