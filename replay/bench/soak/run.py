@@ -38,7 +38,7 @@ from replay.verify.chaos.options import share_jars
 from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
 from schemas.record import Delivered
-from streams.broker import address, embedded
+from streams.broker import address, embedded, java, record
 from streams.broker.process import Process
 from streams.clock import now_ms
 from streams.operator.client import RequestClient
@@ -111,7 +111,7 @@ class SoakRun:
         with ExitStack() as stack:
             if self._hosted is not None:
                 self.settings.home.mkdir(parents=True, exist_ok=True)
-                share_jars(self._usual, self.settings)
+                self._prepare_jars()
                 stack.callback(embedded.stop, self.settings)  # also one that a killed session has left
                 self._hosted.start(stack)
                 bound_disk(self.settings)
@@ -123,6 +123,13 @@ class SoakRun:
             is_over = self._drive(client, results)
             self._teller.phase("stopping")
         return self._save(results, is_over=is_over)
+
+    def _prepare_jars(self) -> None:
+        """Fetch Kafka's jars to the usual home, where later runs find them, and use them from there."""
+        usual = address.kafka_home(self._usual)
+        with contextlib.suppress(java.JavaMissing), record.locked(usual):
+            java.prepare(usual, self._teller.note)
+        share_jars(self._usual, self.settings)
 
     def _drive(self, client: RequestClient, results: Results) -> bool:
         """Send and read until the run is over (True), or is to stop."""
