@@ -82,7 +82,7 @@ def _checked_prefix(prefix: str) -> str:
 class Kafka(Section):
     """The Kafka cluster and its topics. Empty `bootstrap_servers`: the embedded broker under `home`."""
 
-    bootstrap_servers: str = ""
+    bootstrap_servers: str = ""  # HOST:PORT,HOST:PORT of a cluster; "": the embedded broker
     prefix: Annotated[str, AfterValidator(_checked_prefix)] = "pochade"  # topics are PREFIX.NAME, groups PREFIX.ROLE
     session_timeout_ms: int = Field(6000, ge=1000, le=60000)  # silence until a member's partitions move on
     group_protocol: Literal["auto", "consumer", "classic"] = "auto"  # consumer: KIP-848; auto: what the cluster speaks
@@ -112,7 +112,7 @@ class Schemas(Section):
 class Requests(Section):
     """Limits of what a request may ask for."""
 
-    max_prompt_bytes: int = Field(8192, ge=1)
+    max_prompt_bytes: int = Field(8192, ge=1)  # of a prompt in UTF-8; a longer one is refused
     max_images: int = Field(int(options_of(GenerateOptions)["n"].about.high or 0), ge=1, le=1024)  # n of one request
     # how far ahead a deadline may be: 3 days, at most 6. The ledger remembers 8 days (`schemas/topics.py`)
     max_deadline_s: float = Field(3 * 86_400, gt=0, le=6 * 86_400)
@@ -164,7 +164,7 @@ class Worker(Section):
     # cpu, mps, cuda or cuda:N, as torch counts in this process; "": as the catalog's loading.device says
     device: str = Field("", pattern=r"^(cpu|mps|cuda(:\d{1,3})?)?$")
     threads: int = Field(1, ge=1)  # torch threads
-    heartbeat_ms: int = Field(500, ge=50)
+    heartbeat_ms: int = Field(500, ge=50)  # between two reports of its state and load
     job_timeout_s: float = Field(600, gt=0)  # a job longer than this, stores and commits apart, ends the process
     max_attempts: int = Field(3, ge=1)  # calls of a job that may fail before it is FAILED
     # Cost of this worker, idle or not, in a currency of your own: results, metrics and reports go by it; 0: not stated
@@ -192,7 +192,7 @@ class Planner(Section):
     """The planner: its policy, when it plans, and its timeouts."""
 
     policy: str = ""  # "": the default of planner/policies
-    period_ms: int = Field(5000, ge=100)
+    period_ms: int = Field(5000, ge=100)  # between two plans, if nothing asks for one before
     worker_timeout_ms: int = Field(3000, ge=500)  # a worker unheard of for longer is dead
     leader_timeout_ms: int = Field(3000, ge=1500)  # after which a planner that stands by leads in its place
     parameters: Table[float] = {}  # of the policy
@@ -288,7 +288,7 @@ class Ledger(Section):
 class Http(Section):
     """The HTTP server of a process: /livez, /readyz, /metrics."""
 
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # address that it listens at; 0.0.0.0: all, as a pod needs
     port: int = Field(0, ge=-1, le=65535)  # 0: a free one, logged at start, so that roles can share a machine; -1: none
 
 
@@ -338,7 +338,7 @@ class Gateway(Section):
     origins: Names = ()  # of other sites' pages that may ask, https://HOST; "*": all that have a key
     # until a request for images is answered; it is its deadline in the pipeline, too, unless it states an earlier one
     wait_s: float = Field(300, gt=0, le=3600)
-    max_body_bytes: int = Field(2**20, ge=1024)
+    max_body_bytes: int = Field(2**20, ge=1024)  # of a body without images; a larger one is refused
     max_upload_bytes: int = Field(41 * 2**20, ge=1024)  # of a body with images: two of 20 MiB, and its other fields
     max_uploads: int = Field(4, ge=1)  # such bodies that are read at once; beyond it 503
     client_timeout_s: float = Field(15, gt=0, le=600)  # for a request's head, its body, and for reading the answer
@@ -412,8 +412,8 @@ class Console(Section):
 class Logs(Section):
     """The log, which is written to standard error."""
 
-    format: Literal["text", "json"] = "text"
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"  # json: one object a line
+    level: Literal["debug", "info", "warning", "error"] = "info"  # the least that is written
     prompts: Literal["hash", "clear"] = "hash"  # what a person asked for is theirs
 
 

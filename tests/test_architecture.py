@@ -32,6 +32,7 @@ NEVER_IN_PLANNER = {
     "confluent_kafka", "faust", "torch", "diffusers", "transformers", "boto3", "pymilvus", "pydantic",
 }  # fmt: skip
 LOCKS = ("requirements.lock", "requirements-serving.lock", "requirements-worker.lock", "requirements-test.lock")
+SITE_LOCK = "requirements-site.lock"  # of an environment of its own
 LABORATORY = ("agents.lab", "replay.bench", "replay.verify.chaos")
 ONLY_STANDARD_LIBRARY_AND_FASTAVRO = {"fastavro"}
 HEAVY_AT_START = {
@@ -159,7 +160,7 @@ def test_every_room_has_a_readme(room: str) -> None:
 def test_the_top_level_is_what_the_user_laid_out() -> None:
     allowed = {
         "pyproject.toml", "streams", "agents", "planner", "schemas", "infra", "replay", "tests", "README.md",
-        "LICENSE", "CHANGELOG.md", "SECURITY.md", "Makefile", *LOCKS,
+        "LICENSE", "CHANGELOG.md", "SECURITY.md", "Makefile", *LOCKS, SITE_LOCK,
     }  # fmt: skip
     made_here = {"build", "dist", "__pycache__"}
     found = {p.name for p in ROOT.iterdir() if not p.name.startswith(".") and not p.name.endswith(".egg-info")}
@@ -246,7 +247,7 @@ def test_commands_import_nothing_heavy_at_the_top() -> None:
 
 def test_no_index_address_or_machine_path_is_recorded() -> None:
     tracked = [
-        *(ROOT / name for name in LOCKS),
+        *(ROOT / name for name in (*LOCKS, SITE_LOCK)),
         *(ROOT / folder / "pyproject.toml" for folder in ("", "infra", "agents/lab", "streams/client")),
         ROOT / "Makefile",
         *ROOT.glob(".ci/*"),

@@ -3,13 +3,15 @@
 import ast
 import pathlib
 import re
+import subprocess
 
 import pytest
 
 from tests.paths import ROOT
 
 PAGES = ("SECURITY.md", "streams/operator/PROMISE.md", "streams/operator/UPGRADE.md", "streams/security/README.md")
-LINKING = (*PAGES, ".github/CONTRIBUTING.md", "replay/bench/peers/COMPARISON.md")
+LISTED = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+LINKING = sorted(subprocess.check_output(LISTED, cwd=ROOT, text=True).split())
 LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([\w-]+))?\)")
 NAMED = re.compile(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`")
 PART = re.compile(r"make nightly PART=(\w+)")

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from tests.paths import ROOT
 
-OPERATING = "streams/operator/OPERATING.md"
-UPGRADE = "streams/operator/UPGRADE.md"
+OPERATORS = ("streams/operator/OPERATING.md", "replay/BEFORE_A_CHANGE.md", "streams/operator/UPGRADE.md")
 
 
 def blocks(page: str) -> list[str]:

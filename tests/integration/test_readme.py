@@ -13,7 +13,7 @@ import click
 import pytest
 
 from streams import cli
-from tests.integration.pages import MAKE, OPERATING, STARTED, STOPPED, UPGRADE, blocks, run_by_hand
+from tests.integration.pages import MAKE, OPERATORS, STARTED, STOPPED, blocks, run_by_hand
 from tests.paths import ROOT
 
 
@@ -51,7 +51,7 @@ def parse(words: list[str]) -> str:
 def test_every_command_of_the_operators_pages_is_one_with_the_options_and_arguments_that_it_has(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [line for page in (OPERATING, UPGRADE) for block in blocks(page) for line in block.splitlines()]
+    lines = [line for page in OPERATORS for block in blocks(page) for line in block.splitlines()]
     monkeypatch.chdir(tmp_path)
     for made in {word for line in lines for word in re.findall(r"\.pochade/[\w./-]+", line)}:  # by lines before
         place = pathlib.Path(made)

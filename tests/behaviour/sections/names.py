@@ -16,7 +16,8 @@ from tests.behaviour.tree import ROOT, Tree, module_path, rooms, tracked
 
 TEXTS = (".py", ".toml", ".md", ".sh", ".cfg", ".txt", ".jinja", ".html", ".properties")
 LOCKS = ("requirements.lock", "requirements-serving.lock", "requirements-worker.lock", "requirements-test.lock")
-LEFT_OUT = (*LOCKS, "CHANGELOG.md", "prompts.txt")  # other packages, earlier releases, prompts
+SITE_LOCK = "requirements-site.lock"
+LEFT_OUT = (*LOCKS, SITE_LOCK, "CHANGELOG.md", "prompts.txt")  # other packages, earlier releases, prompts
 DOTTED_ENDS = {"toml", "json", "py", "md", "log", "txt", "v1", "csv", "html", "npz", "lock", "yaml", "yml"}
 MAKES_HELP = re.compile(r"\b(argparse|click)\b")
 HELP_TIMEOUT_S = 300
