@@ -63,7 +63,7 @@ def child_options(settings: Settings, inherited: Settings) -> list[str]:
     options = ["--home", str(settings.home)]
     for key, value in _differing(settings, inherited).items():
         if not _is_private(key):
-            options += ["--set", f"{key}={value}"]
+            options += ["--set", f"{key}={json.dumps(value) if isinstance(value, list) else value}"]
     return options
 
 

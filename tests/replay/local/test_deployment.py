@@ -26,7 +26,13 @@ def test_a_run_has_topics_of_its_own_and_keeps_every_other_setting(tmp_path: pat
 
 
 def test_children_read_back_exactly_the_settings_of_the_run(tmp_path: pathlib.Path) -> None:
-    given = load({"home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": PLANNER})
+    webhooks = {"internal": ["http://10.0.0.7:8080", "http://10.0.0.8:8080"]}
+    given = load(
+        {
+            "home": tmp_path, "kafka": {"session_timeout_ms": 9000}, "planner": PLANNER,
+            "gateway": {"webhooks": webhooks}, "features": ["mine"],
+        }
+    )  # fmt: skip
     own = own_deployment(given, "pochade-demo-7", catalog="profile", engine="profile", policy="hadis", workers=9)
     assert read_back(child_options(own, load())) == own
     assert own.kafka.jobs_partitions == 9
