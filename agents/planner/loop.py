@@ -30,6 +30,7 @@ from streams.settings import Settings
 log = logging.getLogger(__name__)
 
 TICK_S = TICK_MS / 1000
+MAX_OBEYED: Final = 2**53  # versions from here on are no planner's
 REMEMBER_MS: Final = 60_000  # between two records of what is remembered beside a plan that stays
 
 
@@ -58,8 +59,8 @@ class Plans(PlansOfTopic, Protocol):
 class LeadersPlans:
     """The plan from which a leader continues: its own, once it has published or kept one, else the plan in force."""
 
-    def __init__(self, followed: Plans) -> None:
-        self._followed = followed
+    def __init__(self, followed: Plans, fleet: Fleet) -> None:
+        self._followed, self._fleet = followed, fleet
         self.own: Plan | None = None  # with what is remembered by now
         self._answered_at = -1
 
@@ -75,8 +76,17 @@ class LeadersPlans:
 
     @property
     def newest(self) -> int:
-        """The highest version on the topic."""
-        return self._followed.newest
+        """The highest version on the topic; where the topic holds no plan, the highest that a worker obeys.
+
+        Roles obey no plan below the one that they have: a topic that was lost must not begin again with the first.
+        """
+        return self._followed.newest or self.obeyed
+
+    @property
+    def obeyed(self) -> int:
+        """The highest version that a worker says it obeys; 0 if none does."""
+        said = (beat.heartbeat.plan_version for beat in self._fleet.heartbeats.values())
+        return max((version for version in said if version < MAX_OBEYED), default=0)
 
     @property
     def is_ordered(self) -> bool:
@@ -119,7 +129,7 @@ class PlannerLoop:
     ) -> None:
         """`logic`: makes the decisions; None for that of the settings."""
         self._followed, self._fleet = plans, fleet
-        self._plans = LeadersPlans(plans)
+        self._plans = LeadersPlans(plans, fleet)
         self._unwritten: Plan | None = None  # what is remembered beside the plan that stays
         self._remembered_ms = 0  # when that was written last
         self._leadership = Leadership(lease, settings.planner.leader_timeout_ms, now_ms)
@@ -152,7 +162,7 @@ class PlannerLoop:
             if not self._was_leading:  # what was planned before it led must be known: versions only rise
                 assert self._leadership.barrier is not None
                 self._followed.catch_up(self._leadership.barrier)
-                self._plans, self._unwritten, self._remembered_ms = LeadersPlans(self._followed), None, now
+                self._plans, self._unwritten, self._remembered_ms = LeadersPlans(self._followed, self._fleet), None, now
                 self._logic.begin()
             self._gauges.on_heartbeats(self._fleet.heartbeats, now)
             self.tick(now)
@@ -185,8 +195,15 @@ class PlannerLoop:
 
     def _publish(self, plan: Plan, place: Place, now: int) -> bool:
         """Write a plan that was made for a place; return False if another planner leads."""
+        obeyed = 0 if self._followed.newest else self._plans.obeyed
         if not self._leadership.write([_record(plan, place, now)]):
             return False
+        if obeyed:
+            log.warning(
+                "the topic held no plan, though workers obey plan %d: earlier plans are lost, with operators' orders "
+                "and what the policy remembered; plan %d is made without them",
+                obeyed, plan.version,
+            )  # fmt: skip
         self._plans.on_published(plan, place)
         self._unwritten, self._remembered_ms = None, now
         return True

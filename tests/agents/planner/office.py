@@ -24,7 +24,7 @@ class Office:
         self.loop = PlannerLoop(self.settings, self.catalog, MemoryLease(self.board), self.view, self.fleet)
 
     def receive(self, worker_id: str, at_ms: int = NOW_MS, **changes: object) -> "Office":
-        self.fleet.receive(a_heartbeat(worker_id=worker_id, **changes), at_ms)
+        self.fleet.receive(a_heartbeat(**{"worker_id": worker_id, "plan_version": 0, **changes}), at_ms)
         return self
 
     def hear_all(self, after_ms: int) -> "Office":

@@ -115,6 +115,16 @@ def test_a_version_is_written_once_even_before_the_view_has_read_it(office: Offi
     assert [plan.version for plan in office.plans] == [1, 2]
 
 
+def test_a_planner_goes_on_from_what_workers_obey_where_the_topic_was_lost(
+    office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office.receive("w-1", plan_version=7).receive("w-2", plan_version=2**62).step()
+    assert [plan.version for plan in office.plans] == [8], "roles obey no plan below theirs"
+    assert "workers obey plan 7: earlier plans are lost" in caplog.text
+    office.receive("w-3", NOW_MS + 1, plan_version=9).step(1)
+    assert [plan.version for plan in office.plans] == [8, 9], "the topic holds a plan, and its versions count"
+
+
 def overruled() -> float:
     return metrics.FOREIGN_PLANS._value.get()
 
