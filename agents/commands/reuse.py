@@ -129,9 +129,11 @@ def clear(obj: LazySettings, tenant: str | None, stale: bool, dry_run: bool, out
 @LISTED
 @click.pass_obj
 def rebuild(obj: LazySettings, output: str) -> None:
-    """Fill the index again from the results within the plan's time to live, and print counts.
+    """Make the index agree with the results within the plan's time to live and the object store, and print counts.
 
-    A result whose latent is gone is left out. Rows that are there stay; running it twice changes nothing.
+    A result whose latent lies in the store gets its row; one whose latent is gone loses it. Rows that are there stay;
+    running it twice changes nothing. A store that reads latents and does not list them has lost its list: they count as
+    unlisted, get their rows, and nothing is deleted.
 
     \b
     Examples:
@@ -146,7 +148,7 @@ def rebuild(obj: LazySettings, output: str) -> None:
     settings = obj()
     catalog = catalogs.load(settings.catalog)
     found = operating.rebuild(settings, catalog, open_store(settings), in_force(published(settings)))
-    listing.show([found], ("results", "latents", "rows"), output)
+    listing.show([found], ("results", "latents", "unlisted", "gone", "rows"), output)
 
 
 def _cleared_stale(settings: Settings, *, dry_run: bool) -> list[dict[str, Any]]:
@@ -160,7 +162,7 @@ def _cleared_stale(settings: Settings, *, dry_run: bool) -> list[dict[str, Any]]
     plans = published(settings).plans
     storage = plans[-1].reuse.storage if plans and plans[-1].reuse is not None else ReuseStorage()
     variants = catalogs.load(settings.catalog).variants.keys()
-    stale = reuse_index.stale_latents(settings, variants, storage.ttl_s)
+    stale = reuse_index.stored_latents(settings, variants, storage.ttl_s).stale()
     reuse_index.clear_stale(settings, open_store(settings), stale, dry_run=dry_run)
     return [{"autoencoder": name, "latents": len(uris), "deleted": not dry_run} for name, uris in stale.items()]
 

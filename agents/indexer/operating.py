@@ -1,9 +1,10 @@
 """Operators' actions on the index: its state, the reuse of one request, clear, rebuild."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from agents.indexer.role import BATCH, writer_opener
 from agents.indexer.rows import candidate_of
@@ -21,13 +22,13 @@ from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
-from streams.operator.reuse_index import delete_rows
+from streams.operator.reuse_index import LOOKED_AT, delete_rows, is_readable
 from streams.settings import Settings
 from streams.store.latents import EXTENSION
 from streams.store.port import ImageStore
 from streams.vectors.keys import digest_of
 from streams.vectors.open import collection_of, open_vectors
-from streams.vectors.port import Selection
+from streams.vectors.port import Selection, row_id
 
 HEARTBEATS_MS: Final = 60_000  # how far back they are read
 
@@ -128,6 +129,9 @@ def is_latent(uri: str, mark: str = "") -> bool:
 def rebuild(settings: Settings, catalog: Catalog, store: ImageStore, plan: Plan) -> Mapping[str, int]:
     """Write the rows of results within the plan's time to live again, as far as `results` and the store go back.
 
+    Rows whose latents are gone are deleted. Return the numbers of `results`, of `latents` that are there, of those
+    `unlisted` by the store, of those `gone` from it, and of `rows` that were written.
+
     Raises PochadeError if the plan has no reuse, there is no vector store, or a store does not answer; the call may be
     repeated.
     """
@@ -141,20 +145,42 @@ def rebuild(settings: Settings, catalog: Catalog, store: ImageStore, plan: Plan)
     writer = opens(replace(terms, write=rule))
     counts = Counter[str]()
     try:
-        there = {each.uri for each in store.list(now_ms() + 1)}
-
-        def is_there(record: Incoming) -> bool:
-            counts["results"] += 1
-            try:
-                latent = candidate_of(record).latent
-            except InvalidRecord:
-                return False
-            return latent is not None and latent.uri in there
-
-        found = snapshot.past(settings, [RESULTS], since_ms=round(now_ms() - terms.ttl_ms), keep=is_there)
-        counts["latents"] = len(found)
-        for first in range(0, len(found), BATCH):
-            counts["rows"] += writer.write(found[first : first + BATCH], replace(terms, write=rule), keeps_latents=True)
+        named = _named(settings, round(now_ms() - terms.ttl_ms), counts)
+        listed = {each.uri for each in store.list(now_ms() + 1)}
+        unlisted = [each.uri for each in named if each.uri not in listed]
+        has_lost_its_list = any(is_readable(store, uri) for uri in unlisted[-LOOKED_AT:])
+        there = [each for each in named if has_lost_its_list or each.uri in listed]
+        counts |= {"latents": len(there), "unlisted" if has_lost_its_list else "gone": len(unlisted)}
+        gone = sorted({each.row for each in named} - {each.row for each in there})
+        for first in range(0, len(gone), BATCH):
+            delete_rows(settings, Selection(ids=tuple(gone[first : first + BATCH])))
+        for first in range(0, len(there), BATCH):
+            batch = [each.record for each in there[first : first + BATCH]]
+            counts["rows"] += writer.write(batch, replace(terms, write=rule), keeps_latents=True)
     finally:
         writer.close()
-    return {name: counts[name] for name in ("results", "latents", "rows")}
+    return {name: counts[name] for name in ("results", "latents", "unlisted", "gone", "rows")}
+
+
+class Named(NamedTuple):
+    """A result that names a latent of its image."""
+
+    record: Incoming
+    uri: str  # of the latent
+    row: str  # id of the image's row
+
+
+def _named(settings: Settings, since_ms: int, counts: Counter[str]) -> list[Named]:
+    """Return the results from a moment on that name a latent; count them all."""
+    found = list[Named]()
+
+    def take(record: Incoming) -> bool:
+        counts["results"] += 1
+        with contextlib.suppress(InvalidRecord):
+            each = candidate_of(record)
+            if each.latent is not None and each.image is not None:
+                found.append(Named(record, each.latent.uri, row_id(each.result.tenant, each.image.sha256)))
+        return False
+
+    snapshot.past(settings, [RESULTS], since_ms=since_ms, keep=take)
+    return found

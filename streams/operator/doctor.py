@@ -6,7 +6,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -383,16 +383,23 @@ def _reuse(settings: Settings, plan: ReusePlan, *, is_asked: bool) -> Iterator[C
         yield unnamed
         return
 
-    def stale() -> Check:
+    @cache
+    def latents() -> reuse_index.StoredLatents:
         variants = load(settings.catalog).variants.keys()
-        latents = reuse_index.stale_latents(settings, variants, plan.storage.ttl_s, READ_S)
-        return reuse_checks.check_stale_rows(latents)
+        return reuse_index.stored_latents(settings, variants, plan.storage.ttl_s, READ_S)
+
+    def missing() -> Check:
+        return reuse_checks.check_missing_rows(
+            reuse_index.missing_rows(settings, open_store(settings), latents().named)
+        )
 
     rights = "allow DESCRIBE on the groups PREFIX.*"
     yield _checked("indexer", lambda: reuse_checks.check_indexer(attendance(settings, INDEXER, RESULTS)), rights)
     index = "correct vectors.*, or `pochade up` for lite"
     yield _checked("index", lambda: reuse_checks.check_collection(reuse_index.collection(settings, plan.key)), index)
-    yield _checked("stale rows", stale, f"allow READ on PREFIX.{RESULTS}, and correct the catalog")
+    results = f"allow READ on PREFIX.{RESULTS}, and correct the catalog"
+    yield _checked("stale rows", lambda: reuse_checks.check_stale_rows(latents().stale()), results)
+    yield _checked("missing rows", missing, f"{results}, vectors.* and store.*")
 
 
 def _safety(settings: Settings, live: list[Heartbeat]) -> Check:

@@ -66,16 +66,33 @@ def needed_latents(settings: Settings, named: list[NamedLatent]) -> tuple[set[st
     """
     if not named or not settings.vectors.url:
         return still_needed(named, {}, None), ""
+    read_to = _read_to(settings)  # before the rows: what is written meanwhile only keeps more
+    try:
+        rows, trouble = _rows(settings, [each.row for each in named])
+    except PochadeError as error:
+        why = f"latents of {settings.kafka.prefix} are kept, as its index cannot be asked: {error}"
+        return still_needed(named, {}, None), why
+    return still_needed(named, read_to, rows), trouble
+
+
+def unindexed(settings: Settings, named: list[NamedLatent]) -> list[NamedLatent]:
+    """Return the images that have no row in the index though the index writer has read their results, each once.
+
+    Raises PochadeError: the vector store or the cluster does not answer.
+    """
+    read_to = _read_to(settings)
+    rows, _ = _rows(settings, [each.row for each in named])
+    read = (each for each in named if each.offset < read_to.get(each.partition, 0))
+    return list({each.row: each for each in read if each.row not in (rows or {})}.values())
+
+
+def _read_to(settings: Settings) -> dict[int, int]:
+    """Return the offset of `results` by partition that the index writer goes on from. Raises PochadeError."""
     prefix = settings.kafka.prefix
     try:
-        # before the rows: what is written meanwhile only keeps more
-        read_to = positions(settings, full_name(prefix, RESULTS), f"{prefix}.{INDEXER}")
-        rows, trouble = _rows(settings, [each.row for each in named])
+        return positions(settings, full_name(prefix, RESULTS), f"{prefix}.{INDEXER}")
     except KafkaException as failure:
         raise PochadeError(f"cannot ask how far {prefix}.{INDEXER} has read: {failure.args[0].str()}") from None
-    except PochadeError as error:
-        return still_needed(named, {}, None), f"latents of {prefix} are kept, as its index cannot be asked: {error}"
-    return still_needed(named, read_to, rows), trouble
 
 
 def _rows(settings: Settings, ids: list[str]) -> tuple[dict[str, frozenset[str]] | None, str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 
 from schemas.topics import RESULTS
 from streams.operator.checks import BEHIND, Attendance
-from streams.operator.reuse_index import Collection
+from streams.operator.reuse_index import Collection, Missing
 from streams.operator.verdicts import Check, fail, ok, warn
 from streams.visible import counted
 
@@ -42,6 +42,15 @@ def check_collection(found: Collection) -> Check:
         dimensions = f"holds vectors of {found.dimension} dimensions, the plan's encoder makes {found.wanted}"
         return fail("index", f"the collection {found.name} {dimensions}: nothing can be searched", do)
     return ok("index", f"about {counted(found.rows, 'row')} of {found.wanted} dimensions in {found.name}")
+
+
+def check_missing_rows(found: Missing) -> Check:
+    """Warn of images that have no row, though the store still has latents of theirs: the index was lost, or a part."""
+    if not found.there:
+        return ok("missing rows", f"none of {counted(found.of, 'image')} whose latents results name and the store has")
+    shown = f"{found.lacking} of {counted(found.of, 'image')} whose latents results name have no row"
+    read = f"{found.there} of {counted(found.looked_at, 'latent')} of these that were read lie in the store"
+    return warn("missing rows", f"{shown}; {read}", "pochade reuse rebuild")
 
 
 def check_stale_rows(stale: Mapping[str, Set[str]]) -> Check:

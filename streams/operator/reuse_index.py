@@ -1,4 +1,4 @@
-"""The index of stored latents as an operator sees it: its collection, and the rows that no variant can begin from.
+"""The index of stored latents as an operator sees it: its collection, and rows that are missing or useless.
 
 A row belongs to the autoencoder that decodes its latent. When a variant's model changes, so may its autoencoder: no
 search asks for the rows of the former one any more, and they take space until they expire. Which autoencoder a variant
@@ -9,23 +9,26 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from planner.catalog.entries import variant_of
 from schemas.errors import InvalidRecord
+from schemas.messages import Status
 from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode_result
 from streams.kafka.consumers import snapshot
 from streams.operator.explain import steps_of
+from streams.operator.indexed import NamedLatent, named_latent, unindexed
 from streams.settings import Settings
-from streams.store.port import ImageStore
+from streams.store.port import ImageStore, Unreadable
 from streams.vectors.keys import encoder
 from streams.vectors.open import collection_of, open_all, open_vectors
 from streams.vectors.port import Selection, WrongCollection
 
 CALL_S: Final = 10.0  # for one call of the vector store
+LOOKED_AT: Final = 20  # latents that are read to learn whether the store has them
 SIDE_BY_SIDE_MS: Final = 600_000  # two releases of a model may serve a variant for so long: neither's rows are stale
 
 
@@ -44,6 +47,7 @@ class StoredLatents:
     """The latents that results name, by the autoencoder that decodes them."""
 
     uris: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    named: list[NamedLatent] = field(default_factory=list)  # those of completed images, which may have a row
     _served: defaultdict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, record: Incoming, variants: Set[str]) -> None:
@@ -53,6 +57,9 @@ class StoredLatents:
             stages = steps_of(result)
         except InvalidRecord:
             return
+        last = named_latent(result, stages, record.partition, record.offset)
+        if last is not None and result.status is Status.COMPLETED:
+            self.named.append(last)
         for stage in stages:
             if stage.latent is None:
                 continue
@@ -84,10 +91,39 @@ def collection(settings: Settings, key: str) -> Collection:
     return Collection(name=name, dimension=found.dimension, wanted=known.dimension, rows=found.rows or 0)
 
 
-def stale_latents(
+class Missing(NamedTuple):
+    """Images whose latents results name, and that have no row in the index; latents that left the store are no loss."""
+
+    of: int  # images whose latents results name
+    lacking: int  # of these without a row
+    looked_at: int  # of these latents, the newest, that were read
+    there: int  # and that the store has
+
+
+def missing_rows(settings: Settings, store: ImageStore, named: list[NamedLatent]) -> Missing:
+    """Count the rows that the index lacks. An image that was evicted or not taken in has no latent any more.
+
+    Raises PochadeError: a store or the cluster does not answer.
+    """
+    lacking = unindexed(settings, named)
+    looked_at = lacking[-LOOKED_AT:]
+    there = sum(is_readable(store, each.uri) for each in looked_at)
+    return Missing(len({each.row for each in named}), len(lacking), len(looked_at), there)
+
+
+def is_readable(store: ImageStore, uri: str) -> bool:
+    """Whether the store has an object, whatever it lists. Raises StoreUnavailable."""
+    try:
+        store.get(uri)
+    except Unreadable:
+        return False
+    return True
+
+
+def stored_latents(
     settings: Settings, variants: Set[str], ttl_s: float, timeout_s: float = snapshot.READ_TIMEOUT_S
-) -> Mapping[str, Set[str]]:
-    """Return the stale latents of results that ended within the time to live. Raises PochadeError: as `snapshot.past`.
+) -> StoredLatents:
+    """Return the latents of results that ended within the time to live. Raises PochadeError: as `snapshot.past`.
 
     `variants`: of the catalog. Of a variant that has served nothing since, its former autoencoder counts as its own.
     """
@@ -98,7 +134,7 @@ def stale_latents(
         return False
 
     snapshot.past(settings, [RESULTS], since_ms=round(now_ms() - 1000 * ttl_s), keep=add, timeout_s=timeout_s)
-    return stored.stale()
+    return stored
 
 
 def clear_stale(settings: Settings, store: ImageStore, stale: Mapping[str, Set[str]], *, dry_run: bool) -> int:

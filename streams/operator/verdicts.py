@@ -65,7 +65,7 @@ ROWS: Final[dict[str, Row]] = {
     "record sizes": Row("no record is too large for its topic", "", "a topic takes less than the table says"),
     "copies": Row(
         "a lost broker takes no record along", "more copies must be in sync than there are",
-        "there is one copy, or one that is away stops writes, on three brokers or more",
+        "a copy is away or behind; there is one copy, or one that is away stops writes, on three brokers or more",
     ),
     "rights": Row("this user may see every topic", "a topic may not be described", "one may not be read or written"),
     "rights in force": Row(
@@ -115,6 +115,7 @@ ROWS: Final[dict[str, Row]] = {
     "reuse": Row("images begin from stored latents if a plan asks for it", "", "`vectors.url` names no vector store"),
     "indexer": Row("new latents are indexed", "", "no index writer serves, or it is behind"),
     "index": Row("the index can be searched", "its vectors have another dimension", "it is not there"),
+    "missing rows": Row("every latent that the store has can be found", "", "images with such a latent have no row"),
     "stale rows": Row("every row of the index is of use", "", "rows are of an autoencoder that no level has"),
     "dead letters": Row(
         "every record was served", "", "records of the last hour were not; those set aside as unread are counted",

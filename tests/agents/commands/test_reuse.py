@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +20,9 @@ from schemas.topics import FLEET, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import encode
 from streams.settings import Settings, load
+from streams.store.folder import FolderImageStore
 from streams.store.open import open_store
+from streams.store.port import Stored
 from streams.vectors.keys import WORDS_DIGEST
 from streams.vectors.open import open_vectors
 from streams.vectors.port import VectorStore, row_id
@@ -147,9 +150,27 @@ def test_the_index_is_filled_again_from_results_whose_latents_are_there(
     store.delete(latent)
     assert gone.image_uri
     found = operating.rebuild(settings, a_catalog(), store, plan)
-    assert found == {"results": 4, "latents": 3, "rows": 3}
+    assert found == {"results": 4, "latents": 3, "unlisted": 0, "gone": 1, "rows": 3}
     assert operating.rebuild(settings, a_catalog(), store, plan)["rows"] == 3
     assert operating.status(settings, plan)["store"]["rows"] == 3
+
+    class WithoutList(FolderImageStore):
+        """The store, which has lost the list of its objects."""
+
+        def list(self, older_than_ms: int) -> Iterator[Stored]:
+            del older_than_ms
+            return iter(())
+
+    listless = WithoutList(settings.home / "images")
+    found = operating.rebuild(settings, a_catalog(), listless, plan)
+    assert found == {"results": 4, "latents": 4, "unlisted": 4, "gone": 0, "rows": 4}
+    assert operating.status(settings, plan)["store"]["rows"] == 4, "none is deleted by a list that is not whole"
+
+    for uri in sorted(each.uri for each in store.list(2**60) if each.uri.endswith("safetensors"))[:2]:
+        store.delete(uri)
+    found = operating.rebuild(settings, a_catalog(), store, plan)
+    assert found == {"results": 4, "latents": 1, "unlisted": 0, "gone": 3, "rows": 1}
+    assert operating.status(settings, plan)["store"]["rows"] == 1, "a row without its latent is useless"
 
 
 def test_what_cannot_be_rebuilt_says_what_to_do(settings: Settings, topics: dict[str, list[Incoming]]) -> None:

@@ -19,7 +19,7 @@ from streams.codec.avro import encode
 from streams.control import history as plan_reading
 from streams.control.history import Published
 from streams.control.reuse import is_asked_for
-from streams.operator import doctor, reuse_index
+from streams.operator import doctor, indexed, reuse_index
 from streams.operator.checks import Attendance
 from streams.operator.reuse_checks import (
     check_collection,
@@ -33,7 +33,7 @@ from streams.operator.reuse_index import (
     clear_stale,
     collection,
     delete_rows,
-    stale_latents,
+    stored_latents,
 )
 from streams.operator.verdicts import Check, Verdict
 from streams.settings import Settings, load
@@ -129,14 +129,14 @@ def test_rows_are_stale_whose_autoencoder_no_variant_has_any_more(settings: Sett
         an_end("expired", "e", age_ms=round(2000 * TTL_S)),
         Incoming(topic=RESULTS, partition=0, offset=0, timestamp_ms=now_ms(), key=b"r", value=b"nonsense"),
     ]
-    assert stale_latents(settings, VARIANTS, TTL_S) == {"gone": {"d"}, "old": {"a"}}
+    assert stored_latents(settings, VARIANTS, TTL_S).stale() == {"gone": {"d"}, "old": {"a"}}
 
 
 def test_while_two_releases_of_a_model_serve_side_by_side_neither_s_rows_are_stale(
     settings: Settings, results: list[Incoming]
 ) -> None:
     results += [an_end("old", "a", age_ms=SIDE_BY_SIDE_MS // 2), an_end("new", "b")]
-    assert stale_latents(settings, VARIANTS, TTL_S) == {}
+    assert stored_latents(settings, VARIANTS, TTL_S).stale() == {}
 
 
 def test_stale_rows_are_named_with_what_clears_them() -> None:
@@ -252,10 +252,31 @@ def test_doctor_checks_writer_collection_and_stale_rows_where_the_plan_asks_for_
         return Attendance(1, 0)
 
     monkeypatch.setattr(doctor, "attendance", attendance)
+    monkeypatch.setattr(indexed, "positions", lambda *_about: {0: 0})
     found = doctors(settings, PLAN)
-    assert {name: check.verdict for name, check in found.items()} == {"indexer": OK, "index": OK, "stale rows": WARN}
+    verdicts = {"indexer": OK, "index": OK, "stale rows": WARN, "missing rows": OK}
+    assert {name: check.verdict for name, check in found.items()} == verdicts
     assert asked == [("indexer", RESULTS)]
     assert "1 latent of old" in found["stale rows"].found
+
+
+def test_doctor_counts_the_images_without_a_row_whose_latents_the_store_has(
+    settings: Settings, results: list[Incoming], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Index(settings, results)  # whose rows are of other images than the results'
+    monkeypatch.setattr(doctor, "attendance", lambda *_about: Attendance(1, 0))
+
+    def found(read_to: int = 1) -> Check:
+        monkeypatch.setattr(indexed, "positions", lambda *_about: {0: read_to})
+        return doctors(settings, PLAN)["missing rows"]
+
+    check = found()
+    assert (check.verdict, check.do) == (WARN, "pochade reuse rebuild")
+    assert "1 of 1 image whose latents results name have no row; 1 of 1 latent of these that were read" in check.found
+    assert found(read_to=0).verdict is OK, "the index writer has not read the results"
+    for each in list(index.store.list(now_ms() + 1)):
+        index.store.delete(each.uri)
+    assert found().verdict is OK, "what was evicted has no latent any more"
 
 
 def test_doctor_says_where_a_plan_asks_for_reuse_and_no_vector_store_is_named() -> None:
