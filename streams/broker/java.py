@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import psutil
 
 from schemas.errors import PochadeError
-from streams.broker import probe
+from streams.broker import probe, record
 from streams.broker.config import properties, render
 from streams.broker.node import HOST, KAFKA_VERSION, Ports, free_ports
 from streams.broker.process import Process, Say, spawn
@@ -27,6 +27,10 @@ FORMAT_LIMIT_S = 120
 ARCHIVE_LIMIT_S = 60.0
 ARCHIVE = "classes.jsa"
 MIN_JAVA = 17
+LOST = (
+    "the broker's data in {data} is gone, so it begins empty: requests without a result are lost, as are all results, "
+    "plans and API keys. Images stay in the store: `pochade gc --orphans --dry-run` counts them"
+)
 FETCH_LIMIT_S = 900
 INSTALL_HINT = "install Java 17 and Maven (Debian, Ubuntu: openjdk-17-jre-headless maven; macOS: openjdk@17 maven)"
 
@@ -59,6 +63,8 @@ def start(kafka_home: pathlib.Path, ports: Ports, cluster_id: str, say: Say) -> 
         JavaMissing, PochadeError: what is missing or went wrong, and what to do.
     """
     java, jars = prepare(kafka_home, say)
+    if record.path(kafka_home).exists() and not _is_formatted(kafka_home):
+        say(LOST.format(data=kafka_home / "data"))
     return launch(java, jars, kafka_home, properties(ports, str(kafka_home / "data")), cluster_id)
 
 
@@ -184,7 +190,7 @@ def _write_settings(kafka_home: pathlib.Path, settings: Mapping[str, str]) -> No
 
 
 def _format(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, cluster_id: str) -> None:
-    if (kafka_home / "data" / "meta.properties").exists():  # the last file that formatting writes
+    if _is_formatted(kafka_home):
         return
     arguments = ["format", "--ignore-formatted", f"--cluster-id={cluster_id}"]
     arguments += ["-c", str(kafka_home / "server.properties")]  # an id may begin with a dash: hence the `=`
@@ -193,6 +199,10 @@ def _format(java: str, jars: pathlib.Path, kafka_home: pathlib.Path, cluster_id:
     if done.returncode != 0:
         last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-6:])
         raise PochadeError(f"Kafka could not format {kafka_home / 'data'} (exit {done.returncode}):\n{last}")
+
+
+def _is_formatted(kafka_home: pathlib.Path) -> bool:
+    return (kafka_home / "data" / "meta.properties").exists()  # the last file that formatting writes
 
 
 def _archive_classes(java: str, jars: pathlib.Path) -> None:

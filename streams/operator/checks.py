@@ -320,6 +320,12 @@ def check_copies(found: Mapping[str, Found], brokers: int) -> Check:
     if never:
         do = "lower min.insync.replicas of these topics, or give them more copies"
         return fail("copies", f"{', '.join(never)}: more must be in sync than there are, nothing can be written", do)
+    if lagging := sum(topic.lagging for topic in found.values()):
+        of = counted(sum(topic.partitions for topic in found.values()), "partition")
+        do = (
+            "start the broker that is away, on an empty disk if its own is lost (RESTORE.md); nothing is lost meanwhile"
+        )
+        return warn("copies", f"of {lagging} of {of} a copy is away or has not caught up", do)
     if brokers < SEVERAL:
         return ok("copies", shown)
     if single := sorted(t.name for t in found.values() if t.replicas < 2):

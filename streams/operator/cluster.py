@@ -64,6 +64,7 @@ class Found:
     partitions: int
     replicas: int
     config: dict[str, str]
+    lagging: int = 0  # partitions of which a copy is away or has not caught up
     is_config_visible: bool = True  # False: this user may not see it, and `config` is empty
 
     @property
@@ -102,6 +103,7 @@ def topics(settings: Settings) -> dict[str, Found]:
             partitions=len(listed[name].partitions),
             replicas=min((len(p.replicas) for p in listed[name].partitions.values()), default=0),
             config=answers[name] or {},
+            lagging=sum(len(p.isrs) < len(p.replicas) for p in listed[name].partitions.values()),
             is_config_visible=answers[name] is not None,
         )
         for name in names

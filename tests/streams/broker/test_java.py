@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from schemas.errors import PochadeError
-from streams.broker import java
+from streams.broker import java, record
 from streams.broker.java import JavaMissing, _check_unused
+from streams.broker.node import Ports
 
 WAIT = "import sys; print(flush=True); sys.stdin.read()"
 HOLD = f"import fcntl, sys; file = open(sys.argv[1], 'r+b'); fcntl.lockf(file, fcntl.LOCK_EX); {WAIT}"
@@ -50,6 +51,24 @@ def test_a_broker_that_has_just_begun_and_holds_no_lock_yet_is_seen(
     child = run(WAIT, str(tmp_path / "server.properties"))
     with pytest.raises(PochadeError, match=rf"process {child.pid}\): `kill {child.pid}`, then start again"):
         _check_unused(tmp_path)
+
+
+def test_a_broker_that_ran_before_and_has_no_data_says_what_is_lost(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "prepare", lambda *_about: ("java", tmp_path))
+    monkeypatch.setattr(java, "launch", lambda *_about: "a process")
+    ports, said = Ports(broker=1, controller=2, registry=3), list[str]()
+    java.start(tmp_path, ports, "id", said.append)
+    assert said == [], "it never ran"
+    record.write(tmp_path, record.Record(cluster_id="id", ports=ports))
+    java.start(tmp_path, ports, "id", said.append)
+    (line,) = said
+    assert "is gone, so it begins empty: requests without a result are lost" in line
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").touch()
+    java.start(tmp_path, ports, "id", said.append)
+    assert said == [line], "its data is there"
 
 
 def test_a_lock_whose_holder_is_not_known_is_enough(tmp_path: pathlib.Path, run: Callable[..., Any]) -> None:

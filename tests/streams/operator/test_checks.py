@@ -319,6 +319,12 @@ def cluster(replicas: int, in_sync: int, **others: tuple[int, int]) -> Mapping[s
     return whole
 
 
+WHOLE = cluster(3, 2)
+COUNT = sum(topic.partitions for topic in WHOLE.values())
+LAGGING = {DLQ: 1, RESULTS: 2}
+BEHIND = {name: dataclasses.replace(topic, lagging=LAGGING.get(name, 0)) for name, topic in WHOLE.items()}
+
+
 @pytest.mark.parametrize(
     ("brokers", "topics", "verdict", "words"),
     [
@@ -329,6 +335,7 @@ def cluster(replicas: int, in_sync: int, **others: tuple[int, int]) -> Mapping[s
         (3, cluster(3, 3), WARN, "one broker away stops"),
         (3, cluster(3, 2, dlq=(1, 2)), FAIL, f"{DLQ}: more must be in sync than there are"),
         (1, cluster(1, 2), FAIL, "nothing can be written"),
+        (3, BEHIND, WARN, f"of 3 of {COUNT} partitions a copy is away or has not caught up"),
     ],
 )
 def test_a_cluster_that_loses_records_or_stops_with_one_broker_is_reported(
