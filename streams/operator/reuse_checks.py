@@ -47,7 +47,8 @@ def check_collection(found: Collection) -> Check:
 def check_missing_rows(found: Missing) -> Check:
     """Warn of images that have no row, though the store still has latents of theirs: the index was lost, or a part."""
     if not found.there:
-        return ok("missing rows", f"none of {counted(found.of, 'image')} whose latents results name and the store has")
+        gone = f"; {found.lacking} have neither row nor latent any more" if found.lacking else ""
+        return ok("missing rows", f"none, of {counted(found.of, 'image')} whose latents results name{gone}")
     shown = f"{found.lacking} of {counted(found.of, 'image')} whose latents results name have no row"
     read = f"{found.there} of {counted(found.looked_at, 'latent')} of these that were read lie in the store"
     return warn("missing rows", f"{shown}; {read}", "pochade reuse rebuild")
