@@ -82,7 +82,7 @@ def soak(load: "Callable[[], Settings]", /, path: pathlib.Path, is_kept: bool, *
         return
 
     def leave(number: int, _frame: object) -> None:
-        if stop.is_asked:
+        if stop.is_asked or not stop.is_heeded:
             raise SystemExit(128 + number)
         stop.is_asked = True
 

@@ -70,6 +70,7 @@ class Stop:
     """Whether the session is to stop, as a signal asked it to."""
 
     is_asked = False
+    is_heeded = False  # the session looks at `is_asked`: it serves
 
 
 class SoakRun:
@@ -103,12 +104,14 @@ class SoakRun:
         if not options.is_here:
             self._hosted = LocalDeployment(self.settings, inherited, worker_ids(options), teller, processes_of)
         self._most = options.requests or ENDLESS
+        self._results: Results | None = None
         self._delivered: deque[tuple[int, bool]] = deque()  # number, whether the broker has it
         self._conditions = Conditions()
 
     def run(self) -> dict[str, Any]:
         """Return the report of the run so far. Raises PochadeError where something cannot be started or read."""
         with ExitStack() as stack:
+            self._save()
             if self._hosted is not None:
                 self.settings.home.mkdir(parents=True, exist_ok=True)
                 self._prepare_jars()
@@ -118,11 +121,18 @@ class SoakRun:
             else:
                 require(self.settings)
             client = open_client(self.settings, stack)
-            results = Results(self.settings, self._kept.get("results", {}), is_from_end=self._hosted is None)
+            results = Results(self.settings, self._place(), is_from_end=self._hosted is None)
             stack.callback(results.close)
+            self._results, self._stop.is_heeded = results, True
             is_over = self._drive(client, results)
+            self._stop.is_heeded = False
+            self._save()
             self._teller.phase("stopping")
-        return self._save(results, is_over=is_over)
+        return self._save(is_over=is_over)
+
+    def _place(self) -> dict[str, int]:
+        kept: dict[str, int] = self._kept.get("results", {})
+        return kept if self._results is None else self._results.place()
 
     def _prepare_jars(self) -> None:
         """Fetch Kafka's jars to the usual home, where later runs find them, and use them from there."""
@@ -137,7 +147,7 @@ class SoakRun:
         began_s, before_s = time.monotonic(), self._session.seconds
         moved_s = began_s
         stop_s: float | None = None
-        looks = [Every(PERIOD_S, self._look), Every(SAVE_S, lambda: self._save(results)), Every(SWEEP_S, self._sweep)]
+        looks = [Every(PERIOD_S, self._look), Every(SAVE_S, self._save), Every(SWEEP_S, self._sweep)]
         self._look()
         while True:
             now_s = time.monotonic()
@@ -147,7 +157,7 @@ class SoakRun:
                 self._teller.note(f"stopping: waiting up to {LEAVE_S:g} s for {len(self._tally.is_open)} open requests")
             is_sending = stop_s is None and not self._is_late()
             if is_sending:
-                self._send(client, prompts, results)
+                self._send(client, prompts)
             while self._delivered:
                 delivered, has_it = self._delivered.popleft()
                 (self._tally.acknowledged if has_it else self._tally.refused)(delivered)
@@ -170,12 +180,12 @@ class SoakRun:
     def _is_late(self) -> bool:
         return self._options.hours is not None and self._session.seconds >= 3600 * self._options.hours
 
-    def _send(self, client: RequestClient, prompts: "cycle[str]", results: Results) -> None:
+    def _send(self, client: RequestClient, prompts: "cycle[str]") -> None:
         tally = self._tally
         while len(tally.is_open) < self._options.outstanding:
             if tally.needs_reserve(self._most):
                 tally.reserve(self._most)
-                self._save(results)
+                self._save()
             number = tally.next(self._most)
             if number is None:
                 return
@@ -239,12 +249,12 @@ class SoakRun:
             )
         )
 
-    def _save(self, results: Results, *, is_over: bool = False) -> dict[str, Any]:
+    def _save(self, *, is_over: bool = False) -> dict[str, Any]:
         """Write state and report, and return the report; once the run is over there is no state."""
         file = state.state_file(self._report)
         kept = {
             "version": state.VERSION, "asked": self._options.asked(), "tally": self._tally.kept(),
-            "results": results.place(), "session": self._session.kept(), "samples": self._watch.kept(),
+            "results": self._place(), "session": self._session.kept(), "samples": self._watch.kept(),
         }  # fmt: skip
         state.write(file, kept)
         facts = {"retention": None if self._hosted is None else RETENTION, **self._conditions.as_table(self.settings)}
