@@ -12,6 +12,7 @@ from schemas.messages import Cascade, Plan, Result, Route, Stage, Status
 from schemas.wire_names import field_name
 from streams.codec.avro import from_values
 from streams.operator.explain import steps_of
+from streams.visible import counted
 
 NEVER_ASKED = {"invalid", "cancelled", "unhonoured", "poison"}  # codes of ends that no plan would have changed
 
@@ -126,8 +127,11 @@ def answer(collected: Collected, plan: Plan, slo_ms: float, seed: int) -> dict[s
 
 
 def _as_json(found: Estimate) -> dict[str, Any]:
+    requests, effective = counted(found.requests, "request"), counted(round(found.effective), "request")
+    weighted = f"The estimate rests on {requests}, each weighted by how much likelier this plan is to draw its level"
     return {
         "requests": found.requests,
+        "rests_on": f"{weighted}: it is as exact as {effective} that this plan had drawn.",
         "undrawn": found.undrawn,
         "effective_requests": found.effective,
         "never_drawn": found.never_drawn,

@@ -16,7 +16,7 @@ from planner.serving.again import public
 from planner.serving.deadlines import has_passed
 from schemas.errors import InvalidRequest
 from schemas.ids import new_request_id
-from schemas.messages import GenerateOptions, GenerateRequest, Result
+from schemas.messages import GenerateOptions, GenerateRequest, Result, Status
 from schemas.vocabulary import ALIASES, in_own_words
 from streams.codec.prompt_file import request_of
 from streams.codec.requests import unknown
@@ -165,7 +165,7 @@ def answer(asked: ImagesRequest, result: Result, images: Sequence[str], now_ms: 
         "output_format": asked.format.name,
         "size": asked.size_of(result),
         **said,
-        "pochade": provenance(result, asked.overridden),
+        "pochade": provenance(result, asked.overridden, asked.request.options.reuse),
     }
 
 
@@ -178,7 +178,7 @@ def completed_event(asked: ImagesRequest, result: Result, image: str, now_ms: in
     """Return the event of one of the images of a request that has COMPLETED. `image`: its base64 text."""
     said = {"safety_identifier": asked.end_user} if asked.end_user else {}
     shown = _event("completed", asked, image, asked.size_of(result), now_ms)
-    return {**shown, **said, "pochade": provenance(result, asked.overridden)}
+    return {**shown, **said, "pochade": provenance(result, asked.overridden, asked.request.options.reuse)}
 
 
 def _event(kind: str, asked: ImagesRequest, image: str, size: str, now_ms: int) -> dict[str, Any]:
@@ -193,16 +193,19 @@ def _event(kind: str, asked: ImagesRequest, image: str, size: str, now_ms: int) 
     }
 
 
-def provenance(result: Result, overridden: tuple[str, ...] = ()) -> dict[str, Any]:
+def provenance(result: Result, overridden: tuple[str, ...] = (), reuse: str = "") -> dict[str, Any]:
     """Return how a result's images were generated, in the shape that clients see.
 
-    `overridden`: what the gateway changed before.
+    `overridden`: what the gateway changed before. `reuse`: as the request stated it; no plan of a deployment without a
+    vector store asks for any.
     """
+    if reuse == "own" and result.status is Status.COMPLETED and not (result.reused or result.reuse_miss):
+        overridden = (*overridden, "reuse: own -> off")
     return {
         "request_id": result.request_id, "level": result.level, "escalated": result.escalated,
         "confidence": result.confidence, "components": list(result.components),
         "overridden": [*overridden, *result.overridden],
-        "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused,
+        "unsafe": result.unsafe, "safety": result.safety, "reused": result.reused, "reuse_miss": result.reuse_miss,
         "generate_ms": result.generate_ms, "latency_ms": result.latency_ms,
         "made": public(result.made) if result.made else None, "cost": result.cost,
     }  # fmt: skip

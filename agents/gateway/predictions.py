@@ -158,13 +158,13 @@ def prediction(
         "started_at": moment(job.started_ms),
         "completed_at": moment(ended_ms),
         "urls": {"get": mine, "cancel": f"{mine}/cancel", "stream": stream},
-        "pochade": _ending(result) if result else {"request_id": job.request_id, **_waiting(expected)},
+        "pochade": _ending(result, request) if result else {"request_id": job.request_id, **_waiting(expected)},
     }
 
 
-def _ending(result: Result) -> dict[str, Any]:
+def _ending(result: Result, request: GenerateRequest | None) -> dict[str, Any]:
     """Return the pipeline's status and code, which Replicate's statuses merge, and how the images were generated."""
-    return provenance(result) | {
+    return provenance(result, reuse=request.options.reuse if request else "") | {
         "status": str(result.status), "code": result.code, "reason": result.reason, "param": result.param,
         "retry_after_ms": result.retry_after_ms,
     }  # fmt: skip

@@ -90,7 +90,10 @@ class Estimate:
         if self.effective < MIN_EFFECTIVE:
             said.append(f"only {self.effective:.0f} effective requests of {self.requests}: read a longer time")
         if self.never_drawn > MUCH:
-            said.append(f"{self.never_drawn:.0%} of its draws go where the past never went: explore, or simulate")
+            said.append(
+                f"{self.never_drawn:.0%} of the first levels that this plan draws were never drawn in the past: raise "
+                "planner.exploration_rate and ask again later, or use `pochade simulate`"
+            )
         if self.unknown > MUCH:
             said.append(
                 f"{self.unknown:.0%} have an unknown end: the past kept an image that this plan generates again"

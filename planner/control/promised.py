@@ -110,7 +110,8 @@ def _made(proposal: PlanProposal, offered: Catalog) -> Iterator[str]:
         guarantee = offered.guarantee(level)
         row = guarantee.best() if guarantee else None
         if guarantee is None or row is None:
-            yield f"nothing is known of {level}'s images, which are kept without a look"
+            yield f"no discriminator judges images of {level}, and how many of them are wrong was not measured"
         else:
             rests = f"measured on {counted(row.n, 'image')} of {guarantee.date}"
-            yield f"{level}'s images are kept without a look: at most {100 * row.bound:.1f} % are wrong ({rests})"
+            wrong = f"at most {100 * row.bound:.1f} % of them are wrong ({rests})"
+            yield f"no discriminator judges images of {level}: {wrong}"

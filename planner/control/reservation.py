@@ -116,7 +116,8 @@ def reserve(seen: Observation, catalog: Catalog, served: Collection[str]) -> Res
         words.append(f"{count} for {name}, {_needed_by(need)}")
     if due[room:]:
         later = ", ".join(_variant(need.variants, seen, catalog) for need in due[room:])
-        words.append(f"{later} {'waits for its' if len(due) == room + 1 else 'wait for their'} turn")
+        reserved = counted(room, "worker")
+        words.append(f"requests for {later} wait, as this fleet can reserve {reserved} at once")
     apart = [need.rps for need in needs if _is_apart(need.variants, set(allocation.values()), catalog)]
     spares = _spares(allocation, workers, seen, catalog)
     return Reserved(allocation, "; ".join(words), _without(seen, tuple(left), math.fsum(apart)), spares)

@@ -27,6 +27,10 @@ APART = {
     "components_unlisted_ids",
     "pictures",
 }  # not in the table as they are
+WORDS = {  # figure of JSON -> row of the table
+    "begun_in_vain": "generations begun without an image in the end",
+    "wasted_s": "worker seconds of repeated generations",
+}
 SENTENCES = ("broken", "foreign")  # of images; the table counts them
 
 
@@ -123,7 +127,7 @@ def rows(counted: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _in_words(key: str) -> str:
-    return key.replace("_", " ").replace("painted", "generated")  # JSON keeps its keys
+    return WORDS.get(key) or key.replace("_", " ").replace("painted", "generated")  # JSON keeps its keys
 
 
 def _as_text(value: Any) -> Any:

@@ -9,6 +9,7 @@ import click
 
 from replay.commands.options import SLO, seed_option
 from streams.commands.options import SHOWN, duration, since_option
+from streams.visible import counted
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
     from rich.table import Table
@@ -71,8 +72,9 @@ def _show(found: Mapping[str, Any], span: str, console: Any) -> None:
     console.print(_table(found))
     skipped = sum(found["skipped"].values())
     console.print(
-        f"{found['requests']} requests of the last {span} answer as {found['effective_requests']:.0f} would, drawn by "
-        f"this plan; {found['undrawn']} were not drawn, {skipped} results say nothing of plans"
+        f"{found['rests_on']} They ended in the last {span}; the latency target is {found['slo_s']:g} s. The level of "
+        f"{found['undrawn']} of them was not drawn. {counted(skipped, 'result')} more cannot be used: no plan would "
+        "have changed the end, or the path is unknown."
     )
     for doubt in found["doubts"]:
         console.print(f"[yellow]doubtful:[/] {doubt}")

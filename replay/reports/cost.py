@@ -13,6 +13,8 @@ from streams.visible import amount
 PER_IMAGE: Final = "cost_per_image"
 AGAINST: Final = {HEAVY_ALONE: f"heavy alone ({HEAVY_ALONE})", BASELINE: f"a split by chance ({BASELINE})"}
 
+UNIT: Final = ", in the currency of a worker's price"
+
 Report = Mapping[str, Any]
 
 
@@ -23,7 +25,9 @@ def savings(report: Report) -> list[str]:
     the three alone would mislead.
     """
     return [
-        "; ".join((f"{name}: costs {amount(row['cost'])}, {amount(row[PER_IMAGE])} an image", *_against(report, name)))
+        "; ".join(
+            (f"{name}: costs {amount(row['cost'])}, {amount(row[PER_IMAGE])} an image{UNIT}", *_against(report, name))
+        )
         for name, row in report["policies"].items()
         if row.get(PER_IMAGE) is not None
     ]

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from schemas.errors import PochadeError
 from schemas.messages import Result, Status
 from streams.commands import opening
-from streams.commands.options import SHOWN, since_option
+from streams.commands.options import SHOWN, duration, since_option
 from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Longest time that --wait waits for the end, in seconds.",
 )
-@since_option("How far back --wait looks for a result that is already there, such as 1d.", "1d")
+@since_option("How far back the request, and with --wait its result, is looked for, such as 1d.", "1d")
 @click.option(
     "--reason",
     default="asked for by a client",
@@ -44,8 +45,8 @@ def cancel(
 ) -> None:
     """End the request ID as CANCELLED, unless it has ended already.
 
-    A queued job never starts, and a running one stops within one denoising step. An unknown ID is cancelled
-    in advance. With --wait, exit status 0 says CANCELLED, and 1 that the request had ended otherwise.
+    A queued job never starts, and a running one stops within one denoising step. Exit status 1 says that no request has
+    this ID, which is cancelled in advance then; with --wait also that the request had ended otherwise.
 
     \b
     Examples:
@@ -53,8 +54,8 @@ def cancel(
       pochade cancel mine-1 --wait
       pochade cancel mine-1 --wait --reason "the user closed the page" -o json
     """
-    was_ended = False
-    with opening.client(load()) as client:
+    was_ended, settings = False, load()
+    with opening.client(settings) as client:
         result: Result | None = None
         if is_waiting:
             result = opening.find(client, request_id, since)
@@ -63,13 +64,39 @@ def cancel(
             handle = client.handle(request_id)
             handle.cancel(reason)
             result = opening.result_of(handle.result(timeout)) if is_waiting else None
+    is_known = was_ended or _is_known(settings, request_id, since, has_result=not is_waiting)
     if output == "json":
         shown = {"request_id": request_id, "status": result and str(result.status), "reason": result and result.reason}
-        click.echo(json_text({**shown, "had_ended": was_ended}))
-    else:
+        click.echo(json_text({**shown, "had_ended": was_ended, "known": is_known}))
+    elif is_known or result is not None:
         click.echo(visible(_words(request_id, result, was_ended)))
+    if not is_known:
+        raise PochadeError(
+            f"no request {request_id!r:.80} is known: no record of the last {duration(since)} has this id as its key. "
+            "The id is cancelled in advance: a request that comes with it later generates nothing"
+        )
     if result is not None and result.status is not Status.CANCELLED:
         raise SystemExit(1)
+
+
+def _is_known(settings: "Settings", request_id: str, since: int, *, has_result: bool) -> bool:
+    """Whether a request with this id lies on the topics; True, with a line about it, where they cannot be read.
+
+    `has_result`: whether a result tells of a request; not that of the cancellation itself.
+    """
+    from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH, RESULTS
+    from streams.clock import now_ms
+    from streams.kafka.consumers import snapshot
+
+    key, topics = request_id.encode(errors="replace"), [PROMPTS, PROMPTS_BATCH, CLASSIFIED]
+    topics += [RESULTS] if has_result else []
+    try:
+        return bool(
+            snapshot.past(settings, topics, since_ms=max(1, now_ms() - since), keep=lambda record: record.key == key)
+        )
+    except PochadeError as error:
+        click.echo(f"whether request {visible(request_id)} is there is not known: {error}", err=True)
+        return True
 
 
 def _words(request_id: str, result: Result | None, was_ended: bool) -> str:

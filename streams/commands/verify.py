@@ -71,7 +71,10 @@ def verify(
     for name, value in shown.items():
         rows = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
         for key, each in rows.items():
-            click.echo(f"{key}\t{visible(each if isinstance(each, str) else json_text(each))}")
+            unit = (
+                " (share of the images kept as this one)" if key.endswith("wrong_at_most") and each is not None else ""
+            )
+            click.echo(f"{key}\t{visible(each if isinstance(each, str) else json_text(each))}{unit}")
 
 
 def _asked(settings: "Settings", states: dict[str, Any], since: int) -> tuple[dict[str, Any], str]:

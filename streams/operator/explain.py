@@ -105,7 +105,8 @@ def cost_in_words(result: Result) -> str:
         return ""
     steps = steps_of(result)
     parts = (f"{step.level} {amount(cost)}" for step in steps if (cost := cost_of((step,))) is not None)
-    return amount(result.cost) + (f", of which {', '.join(parts)}" if len(steps) > 1 else "")
+    of_stages = f", of which {', '.join(parts)}" if len(steps) > 1 else ""
+    return f"{amount(result.cost)}{of_stages} (in the currency of worker.price_per_hour)"
 
 
 def _rejections(steps: list[Stage]) -> str:
@@ -121,7 +122,7 @@ def _begun(step: Stage) -> str:
 def _verdict(step: Stage, reason: str = "") -> str:
     """`reason`: that of the role that kept the image; the score says enough where it is at the threshold or above."""
     if step.threshold is None:
-        return reason or f"{step.level}'s images are kept without a look"
+        return reason or f"kept, as no discriminator judges images of {step.level} under this plan"
     if step.confidence is None:
         return f"kept: not scored, though the threshold was {scores_in_words(step.threshold)[0]}"
     if step.confidence >= step.threshold:

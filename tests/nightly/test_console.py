@@ -200,7 +200,7 @@ def test_orders_are_given_from_the_pages_and_obeyed(pipeline: Pipeline, address:
     for word in ("pin", "rollback", "unpin", "audit", "submit", "cancel"):
         assert word in found["actions"]
     assert "as it went" in found["simulated"]
-    assert "requests answer as" in found["estimated"]
+    assert "The estimate rests on" in found["estimated"]
 
 
 def test_the_keyboard_is_enough(address: str, out: pathlib.Path) -> None:

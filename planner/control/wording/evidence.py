@@ -60,7 +60,7 @@ def _cascades(proposal: PlanProposal, measured: Measured) -> Iterator[str]:
         if known is None or not known.losses or cascade.threshold <= 0:
             continue
         loss = known.losses[min(bisect_left(known.thresholds, cascade.threshold), len(known.losses) - 1)]
-        yield f"{_keeping(cascade)} loses {_in_words(loss)} against generating all of them on {cascade.next_level}"
+        yield f"{_keeping(cascade)} costs {_in_words(loss)} against generating all of them on {cascade.next_level}"
         change = known.changes.get(cascade.refine_from_step)
         if change is not None:
             yield f"refining drafts from step {cascade.refine_from_step} changes {_in_words(change)} against noise"
@@ -72,4 +72,5 @@ def _keeping(cascade: Cascade) -> str:
 
 def _in_words(difference: Difference) -> str:
     low, high = difference.interval
-    return f"{difference.mean:+.3f} [{low:+.3f}, {high:+.3f}] of quality ({counted(difference.prompts, 'prompt')})"
+    mean, low, high = (f"{each:+.3f}" if (each := round(value, 3)) else "0" for value in (difference.mean, low, high))
+    return f"{mean} [{low}, {high}] of quality ({counted(difference.prompts, 'prompt')})"

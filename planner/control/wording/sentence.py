@@ -11,6 +11,7 @@ from typing import Final
 from planner.catalog.entries import reuse_step, variant_of
 from planner.control.renewal.same_plan import admitted, decide_alike
 from planner.control.wording.format import counted, number, rate
+from planner.serving.decisions import scores_in_words
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
 
 NAMED: Final = 3  # workers, or bands of hardness, that a sentence names; more are counted
@@ -37,8 +38,17 @@ def describe_workers(counts: Mapping[str, int]) -> str:
 def describe_escalation(cascade: Cascade) -> str:
     """Say which images are generated again, and where."""
     begun = f", from step {cascade.refine_from_step} of the draft" if cascade.refine_from_step else ""
-    images = f"images of {_level(cascade.level)} below a confidence of {cascade.threshold:.3g}"
+    images = f"images of {_level(cascade.level)}"
+    images = (
+        f"all {images}" if cascade.threshold >= 1 else f"{images} with a confidence below {_score(cascade.threshold)}"
+    )
     return f"{images} are generated again on {cascade.next_level}{begun}"
+
+
+def _score(value: float) -> str:
+    """Return a score below 1 with three digits, or more where it would read as 1."""
+    text = f"{value:.3g}"
+    return scores_in_words(value)[0] if text == "1" else text
 
 
 def describe_expected(expected: Expected | None) -> str:
@@ -49,7 +59,11 @@ def describe_expected(expected: Expected | None) -> str:
     words = f"{at} the busiest workers are {busy:.0%} busy"
     if busy > 1:
         words = f"{at}, {number(busy)} times what the busiest workers serve, {1 - 1 / busy:.0%} are late or rejected"
-    return words if expected.quality is None else f"{words}, expected quality {number(expected.quality)}"
+    return (
+        words
+        if expected.quality is None
+        else f"{words}, expected quality {number(expected.quality)} on the catalog's scale"
+    )
 
 
 def _describe_service(plan: Plan) -> str:

@@ -258,7 +258,7 @@ class EscalationLogic:
     def _first(self, plan: Plan, level: str) -> Score | Keep:
         cascade = cascade_of(plan, level)
         if cascade is None:
-            return Keep(None, f"{level}'s images are kept without a look")
+            return Keep(None, f"kept, as no discriminator judges images of {level} under this plan")
         return Score(plan, cascade, judging_ms(plan, level, self._catalog))
 
     def _refine(self, scored: Scored) -> Refinement:

@@ -194,7 +194,7 @@ def lines(report: dict[str, Any]) -> dict[str, str]:
             f"{report['painted_twice']} of {report['painted']} jobs (limit {recovery['painted_twice_limit']:g}: "
             f"{recovery['running_at_kills']} ran as processes ended), {report['wasted_s']} worker seconds"
         ),
-        "begun in vain": str(report["begun_in_vain"]),
+        "begun without image": str(report["begun_in_vain"]),
         "orphans": f"{report['orphans']}, {report['orphans_left']} left after they were collected",
         "images": f"{images['checked']} checked, {len(images['broken'])} broken",
         "dead letters": str(report["dead_letters"]),

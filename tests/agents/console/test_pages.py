@@ -683,7 +683,8 @@ def test_a_simulation_says_what_it_left_out_and_which_requests_each_side_counts(
     words = text_of(answer.text)
     assert "requests 2 3" in words
     assert "not in time 0 % 25 %" in words
-    assert "rejected 0 1" in words
+    assert "rejected for want of room 0 1" in words
+    assert "later than the latency target of 1 s." in words
     assert "As it went: 2 requests that this console remembers, of which 1 has not ended." in words
     assert "1 id is left out there" in words
     assert "Simulated: 3 requests" in words
@@ -745,7 +746,7 @@ def test_errors_of_clients_are_not_offered_for_a_redrive() -> None:
 
 ESTIMATED = {
     "plan_version": 1, "policy": "p-one", "requests": 30, "effective_requests": 12.0, "doubts": ["few were drawn"],
-    "slo_s": 2.5, "skipped": {"never classified": 8},
+    "slo_s": 2.5, "skipped": {"never classified": 8}, "rests_on": "The estimate rests on 30 requests.",
     "estimate": {"violations": {"value": 0.2, "low": 0.1, "high": 0.3}, "latency_p50_s": {
         "value": 1.5, "low": 1.0, "high": 2.0}}, "as_it_went": {"violations": {"value": 0.4, "low": 0.3, "high": 0.5}},
 }  # fmt: skip
@@ -758,6 +759,7 @@ def test_the_last_estimate_stands_on_the_page_of_quality_with_its_intervals() ->
     answer = deployment.form("/quality", "/what-if", kind="estimate", since="1h", version="1")
     for words in (text_of(answer.text), text_of(deployment.page("/quality").text)):
         assert "later than 2.5 s, or no image 40 % 20 % 10 % to 30 %" in words
+        assert "The estimate rests on 30 requests. The latency target is 2.5 s." in words
         assert "Both columns leave out 8 (never classified)." in words
         assert "1.5 s 1.0 s to 2.0 s" in words
         assert "few were drawn" in words

@@ -533,3 +533,22 @@ def test_a_prediction_whose_worker_fell_silent_starts_again_and_no_time_is_expec
     deployment.serves("w-2")
     tell(deployment.jobs, event(begun["id"], "started", level="light", stage=0, worker="w-2"))
     assert got(deployment, explain).json()["why"] == "a worker generates it"
+
+
+@pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/predictions"])
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ({}, ["reuse: own -> off"]),
+        ({"reused": True, "reuse_step": 1}, []),
+        ({"reuse_miss": "none"}, []),
+    ],
+)
+def test_reuse_that_was_asked_for_and_not_planned_is_said(path: str, ends: dict[str, Any], said: list[str]) -> None:
+    """As in a deployment without a vector store, of which no plan asks for reuse."""
+    deployment = Deployment()
+    deployment.ends(png(), **ends)
+    body = {**HEART, "reuse": "own"}
+    answer = posted(deployment, {"input": body} if "predictions" in path else body, path, prefer="wait").json()
+    assert answer["pochade"]["overridden"] == said
+    assert answer["pochade"]["reuse_miss"] == ends.get("reuse_miss", "")

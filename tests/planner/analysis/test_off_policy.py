@@ -83,7 +83,7 @@ def test_effective_requests_are_fewer_the_farther_the_plan_is() -> None:
 def test_a_plan_that_goes_where_the_past_never_went_is_doubted() -> None:
     found = estimate(history(halves(0.0), 200), halves(0.4), 500, seed=1)
     assert found.never_drawn == pytest.approx(0.4)
-    assert any("never went" in doubt for doubt in found.doubts)
+    assert any("were never drawn in the past: raise planner.exploration_rate" in doubt for doubt in found.doubts)
 
 
 def test_an_image_generated_again_then_and_kept_now_ends_with_its_draft() -> None:

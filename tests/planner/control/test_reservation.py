@@ -154,7 +154,10 @@ def test_work_for_many_workers_leaves_one_to_each_name_that_has_waited_for_longe
     assert sorted(reserved(observed).values()) == ["heavy", "heavy", "styles"]
     alone = reserve(seen(2, flood, waiting, demand_rps=101.0), a_composing_catalog(), ())
     assert list(alone.allocation.values()) == ["styles"]
-    assert alone.reason == "1 worker for styles, which 1.2 requests a minute need; heavy waits for its turn"
+    assert (
+        alone.reason == "1 worker for styles, which 1.2 requests a minute need; "
+        "requests for heavy wait, as this fleet can reserve 1 worker at once"
+    )
 
 
 def test_a_turn_is_kept_until_something_else_has_waited_much_longer() -> None:

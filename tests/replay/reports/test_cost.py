@@ -23,10 +23,11 @@ def a_report(seeds: int = 2, **policies: tuple[float | None, float, float]) -> d
 def test_a_policy_says_what_it_saves_against_heavy_alone_and_what_that_costs_in_quality() -> None:
     ours, theirs = savings(a_report(joint=(0.0069, 0.900, 0.01), clipper_heavy=(0.01, 0.904, 0.03)))
     assert ours == (
-        "joint: costs 12.50, 0.00690 an image; saves 31 % [31, 31] an image against heavy alone (clipper-heavy), "
+        "joint: costs 12.50, 0.00690 an image, in the currency of a worker's price; "
+        "saves 31 % [31, 31] an image against heavy alone (clipper-heavy), "
         "quality -0.0040 [-0.0040, -0.0040], violation rate -2.00 points [-2.00 %, -2.00 %]"
     )
-    assert theirs == "clipper-heavy: costs 12.50, 0.0100 an image"
+    assert theirs == "clipper-heavy: costs 12.50, 0.0100 an image, in the currency of a worker's price"
 
 
 def test_the_interval_of_what_a_policy_costs_more_has_the_sign_of_its_mean() -> None:
@@ -43,5 +44,5 @@ def test_a_policy_that_costs_more_is_not_said_to_save_and_one_seed_has_no_interv
 @pytest.mark.parametrize("price", [None, 0.0])
 def test_without_a_price_of_the_baseline_nothing_is_compared(price: float | None) -> None:
     said = savings(a_report(joint=(0.01, 0.9, 0.0), clipper_heavy=(price, 0.9, 0.0)))
-    assert said[0] == "joint: costs 12.50, 0.0100 an image"
+    assert said[0] == "joint: costs 12.50, 0.0100 an image, in the currency of a worker's price"
     assert savings(a_report(joint=(None, 0.9, 0.0))) == [], "no image, or no price"

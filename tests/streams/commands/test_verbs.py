@@ -16,7 +16,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GenerateRequest, OperatorAction, Outcome, Status
 from schemas.record import Incoming, Outgoing
 from schemas.registry import by_id
-from schemas.topics import ACTIONS, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS, SCHEMAS
+from schemas.topics import ACTIONS, CLASSIFIED, DLQ, IMAGES, OUTCOMES, PROMPTS, RESULTS, SCHEMAS
 from streams.cli import main
 from streams.clock import now_ms
 from streams.codec import schema_topic
@@ -150,6 +150,7 @@ def test_watch_that_runs_out_of_time_says_what_it_waited_for() -> None:
 
 
 def test_cancel_writes_an_outcome_under_the_id(deployment: Deployment) -> None:
+    deployment.add(PROMPTS, b"{}", "r-1")
     done = pochade("cancel", "r-1", "--reason", "closed")
     (written,) = deployment.cluster.values(OUTCOMES)
     outcome = decode(written, Outcome)
@@ -159,7 +160,18 @@ def test_cancel_writes_an_outcome_under_the_id(deployment: Deployment) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("options", [(), ("--wait",), ("-o", "json")])
+def test_an_id_that_no_request_has_is_cancelled_in_advance_and_is_a_failure(
+    deployment: Deployment, options: tuple[str, ...]
+) -> None:
+    done = pochade("cancel", "nope", *options)
+    assert (done.exit_code, len(deployment.cluster.values(OUTCOMES))) == (1, 1)
+    assert "no request 'nope' is known: no record of the last 1d has this id as its key" in done.stderr
+    assert "json" not in options or json.loads(done.stdout)["known"] is False
+
+
 def test_cancel_and_wait_tells_the_end(deployment: Deployment) -> None:
+    deployment.add(CLASSIFIED, b"{}", "r-1")
     done = pochade("cancel", "r-1", "--wait", "-o", "json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["status"] == "CANCELLED"

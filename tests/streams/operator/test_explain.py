@@ -28,7 +28,7 @@ def test_a_path_that_is_no_path_names_the_request() -> None:
         (0.5549, 0.55, "kept: confidence 0.555 ≥ 0.550"),
         (0.31, 0.55, "kept although confidence 0.31 < 0.55: there was no time or place for a better one"),
         (None, 0.55, "kept: not scored, though the threshold was 0.55"),
-        (None, None, "light's images are kept without a look"),
+        (None, None, "kept, as no discriminator judges images of light under this plan"),
         (0.97, 0.998, "kept although confidence 0.970 < 0.998: there was no time or place for a better one"),
         (0.9999, 0.998, "kept: confidence 0.9999 ≥ 0.9980"),
         (1.0, 0.998, "kept: confidence 1.000 ≥ 0.998"),
@@ -44,7 +44,7 @@ def test_what_is_promised_of_an_image_does_not_contradict_that_it_was_kept_witho
     )
     rests = "are wrong for prompts as hard (95 % confidence, measured on 1,251 images on 2026-11-28; right: all facts)"
     unseen = a_step(level="heavy", confidence=None, threshold=None, discriminator="", promise=promise)
-    says = "heavy's images are kept without a look; at most 2.3 % of heavy's images " + rests
+    says = "kept, as no discriminator judges images of heavy under this plan; at most 2.3 % of heavy's images " + rests
     assert why(a_result(unseen)) == says
     kept = a_step(confidence=0.82, threshold=0.55, discriminator="d", promise=promise)
     assert why(a_result(kept)) == f"kept: confidence 0.82 ≥ 0.55; at most 2.3 % of light's images kept so {rests}"
@@ -53,8 +53,9 @@ def test_what_is_promised_of_an_image_does_not_contradict_that_it_was_kept_witho
 def test_the_cost_of_a_request_is_said_by_stage_and_in_total() -> None:
     made = Made(variant="light", seed=7, steps=2, guidance=1, width=32, height=32, price_per_hour=3.6)
     light, heavy = a_step(made=made), a_step(made=made, stage=1, level="heavy", generate_ms=12_340_000)
-    assert cost_in_words(a_result(light)) == "0.0000200"
-    assert cost_in_words(a_result(light, heavy)) == "12.34, of which light 0.0000200, heavy 12.34"
+    unit = " (in the currency of worker.price_per_hour)"
+    assert cost_in_words(a_result(light)) == f"0.0000200{unit}"
+    assert cost_in_words(a_result(light, heavy)) == f"12.34, of which light 0.0000200, heavy 12.34{unit}"
     assert cost_in_words(a_result(a_step())) == "", "its worker has no price"
 
 

@@ -42,8 +42,13 @@ def test_the_expected_quality_has_an_interval_by_the_number_of_prompts() -> None
 def test_each_choice_names_what_it_rests_on() -> None:
     levels, keeping, refining = evidence(a_proposal()).evidence.split("; ")
     assert levels == "heavy gains +0.200 [+0.180, +0.220] of quality (800 prompts) over light"
-    assert keeping.startswith("keeping images of light from a confidence of 0.5 on loses +0.010 [-0.029, +0.049]")
+    assert keeping.startswith("keeping images of light from a confidence of 0.5 on costs +0.010 [-0.029, +0.049]")
     assert refining.startswith("refining drafts from step 3 changes +0.010")
+
+
+def test_a_difference_that_rounds_to_nothing_has_no_sign() -> None:
+    found = evidence(a_proposal(), Difference(-0.0004, 0.01, 800)).evidence
+    assert found.startswith("no gain of heavy over light is shown: 0 [-0.020, +0.019] of quality")
 
 
 def test_a_gain_that_is_not_shown_is_said_to_be_none() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from planner.control.plans import publish
 from planner.control.propose import Rules, propose
-from planner.control.wording.sentence import describe
+from planner.control.wording.sentence import describe, describe_escalation
 from planner.policies import POLICIES, named
 from schemas.messages import Admission, Cascade, Expected, Plan, Route
 from tests.builders import NOW_MS, an_observation
@@ -39,9 +39,9 @@ def at(rps: float, busy: float = 0.63, quality: float = 0.93) -> Expected:
 def test_a_plan_is_one_sentence_of_workers_requests_escalation_expectation_and_cause() -> None:
     before = a_plan(cascades=())
     assert describe(a_plan(version=2, expected=at(3.4)), before) == (
-        "2 workers of heavy and 1 of light: all requests go to light; images of light below a confidence of 0.45 are "
+        "2 workers of heavy and 1 of light: all requests go to light; images of light with a confidence below 0.45 are "
         "generated again on heavy, from step 2 of the draft; at 3.4 requests/s the busiest workers are 63% busy, "
-        "expected quality 0.93; changed because demand rose from 1.2 to 3.4 requests/s"
+        "expected quality 0.93 on the catalog's scale; changed because demand rose from 1.2 to 3.4 requests/s"
     )
 
 
@@ -117,3 +117,16 @@ def test_a_note_of_a_policy_stands_between_what_the_plan_does_and_what_it_expect
     words = describe(a_plan(), None, "; one more worker would allow a threshold of 0.6")
     assert "of the draft; one more worker would allow a threshold of 0.6; at 1.2 requests/s" in words
     assert dataclasses.replace(a_plan(), reason=words).reason == words
+
+
+@pytest.mark.parametrize(
+    ("threshold", "images"),
+    [
+        (0.45, "images of light with a confidence below 0.45"),
+        (0.99996, "images of light with a confidence below 0.99996"),
+        (1.0, "all images of light"),
+    ],
+)
+def test_a_threshold_says_which_images_are_generated_again(threshold: float, images: str) -> None:
+    cascade = Cascade(level="light", next_level="heavy", discriminator="judge", threshold=threshold)
+    assert describe_escalation(cascade) == f"{images} are generated again on heavy"

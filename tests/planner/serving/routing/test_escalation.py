@@ -50,7 +50,7 @@ def test_threshold_zero_keeps_everything_and_one_nothing(confidence: float) -> N
 
 def test_without_a_cascade_for_the_level_the_image_is_kept() -> None:
     assert EscalationLogic(CATALOG).examine(a_plan(), "heavy", a_classified()) == Keep(
-        None, "heavy's images are kept without a look"
+        None, "kept, as no discriminator judges images of heavy under this plan"
     )
 
 
@@ -88,7 +88,7 @@ def test_an_image_of_medium_quality_that_is_not_judged_is_kept_as_one_of_low_whi
         assert overridden(judges_none, "light", a_request(quality=word)) == ()
     alone = EscalationLogic(a_catalog(variants={"light": a_variant()}, cascades=(), class_cuts={}))
     assert alone.examine(judges_none, "light", a_classified(asked)) == Keep(
-        None, "light's images are kept without a look"
+        None, "kept, as no discriminator judges images of light under this plan"
     )
 
 
