@@ -129,7 +129,7 @@ def test_figures_are_reported_by_tier_where_there_is_more_than_one() -> None:
     assert list(reported) == ["interactive", "standard"]
     assert reported["interactive"]["requests"] + reported["standard"]["requests"] == 300
     assert reported["interactive"].keys() == {
-        "requests", "completed", "violations", "violation_rate", "late", "shed", "expired", "latency_s"
+        "requests", "completed", "violations", "violation_rate", "late", "shed", "unhonoured", "expired", "latency_s"
     }  # fmt: skip
     assert over_seeds([runs[1], runs[1]])["by_tier"] == reported
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
