@@ -71,6 +71,11 @@ def _keeping(cascade: Cascade) -> str:
 
 
 def _in_words(difference: Difference) -> str:
-    low, high = difference.interval
-    mean, low, high = (f"{each:+.3f}" if (each := round(value, 3)) else "0" for value in (difference.mean, low, high))
-    return f"{mean} [{low}, {high}] of quality ({counted(difference.prompts, 'prompt')})"
+    low, high = map(_signed, difference.interval)
+    prompts = counted(difference.prompts, "prompt")
+    return f"{_signed(difference.mean)} [{low}, {high}] of quality ({prompts})"
+
+
+def _signed(value: float) -> str:
+    rounded = round(value, 3)
+    return f"{rounded:+.3f}" if rounded else "0"
