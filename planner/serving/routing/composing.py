@@ -37,9 +37,7 @@ class Composed:
             found = [(name, fault) for name, fault in faults.items() if fault is not None]
             found = [each for each in found if catalog.served[each[0]].components] or found
             said = "; ".join(fault.reason for _, fault in found)
-            self.fault = Fault(
-                f"{said}; no component is left out of an image: name those that a level has, or none", found[0][1].param
-            )
+            self.fault = Fault(f"{said}; no component is left out: name what a level has, or none", found[0][1].param)
 
 
 class Fit(NamedTuple):
