@@ -44,11 +44,14 @@ class Life:
     samples: list[Sample] = field(default_factory=list)
     stride: int = 1  # one of so many samples is kept
     seen: int = 0
-    cpu_s: float = 0.0
+    cpu_s: float = 0.0  # processor time since the first sample
+    begun_cpu_s: float = 0.0  # before it: of a start, or of earlier work
 
     def add(self, sample: Sample, cpu_s: float) -> None:
-        """Add a sample, and the processor time of the process so far, in s."""
-        self.cpu_s = cpu_s
+        """Add a sample, and the processor time of the process since its start, in s."""
+        if not self.seen:
+            self.begun_cpu_s = cpu_s
+        self.cpu_s = cpu_s - self.begun_cpu_s
         if self.seen % self.stride == 0:
             self.samples.append(sample)
             if len(self.samples) > MAX_KEPT:
@@ -117,7 +120,7 @@ class Watch:
             self._lives[role][-1].add(sample, times.user + times.system)
 
     def cpu_s(self) -> dict[str, float]:
-        """Return role -> processor time of all its processes, in s."""
+        """Return role -> processor time of all its processes while they were watched, in s."""
         return {role: sum(life.cpu_s for life in lives) for role, lives in self._lives.items()}
 
     def processes(self) -> dict[str, int]:

@@ -31,6 +31,13 @@ def test_a_peak_of_some_samples_is_no_growth() -> None:
     assert growth(a_life([100_000] * 960 + [200_000] * 30 + [100_000] * 10)) == 0
 
 
+def test_processor_time_counts_from_the_first_sample_on() -> None:
+    life = Life(1)
+    for cpu_s in (40.0, 41.0, 43.5):
+        life.add(Sample(0, 1, 1), cpu_s)
+    assert life.cpu_s == 3.5
+
+
 def test_the_course_of_memory_has_a_median_for_each_part() -> None:
     life = a_life([100_000] * 50 + [200_000] * 49 + [900_000])
     assert life.course(2, lambda sample: sample.rss_kb) == [100_000, 200_000]
