@@ -66,7 +66,11 @@ def write(there: Mapping[str, str], folder: pathlib.Path) -> None:
             shutil.copyfile(ROOT / path, file)
             continue
         is_page = path.endswith(".md")
-        page = pages.as_python_markdown(pages.rewritten(text, path, there)) if is_page else pages.shown(path, text)
+        page = (
+            pages.as_python_markdown(pages.titled(pages.rewritten(text, path, there)))
+            if is_page
+            else pages.shown(path, text)
+        )
         file.write_text(page if path in titled else pages.unsearched(page))
     for name in ("site.css", "site.js"):
         shutil.copyfile(HERE / name, folder / "pages" / name)

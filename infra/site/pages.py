@@ -6,7 +6,7 @@ Pure: texts and names in, texts and names out.
 import os.path
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 ROOM: Final = "infra/site/"  # whose pages lie at the site's top
@@ -14,6 +14,7 @@ SOURCE: Final = "source/"  # below which files of the repository are shown that 
 IMAGES: Final = (".png", ".svg", ".jpg")
 WORDS: Final = r"(?:[^\[\]]|\[[^\[\]]*\])*"
 LINK: Final = re.compile(rf"!?\[(?P<words>{WORDS})\]\((?P<path>[^)#:\s]*)(?P<heading>#[^)\s]*)?\)")
+FILE: Final = re.compile(r"[\w/.-]+\.md")
 ITEM: Final = re.compile(r"\s*(?:[-*]|\d+\.) ")
 FENCE: Final = re.compile(r"\s*```")
 CODE: Final = re.compile(r"^ *(`{3,}).*?^ *\1 *$|(`+)[^`]+?\2", re.M | re.S)
@@ -45,19 +46,33 @@ def links(text: str, page: str) -> Iterator[Target]:
         yield _target(found, page)
 
 
-def rewritten(text: str, page: str, there: Collection[str]) -> str:
-    """Return a page with links to places of the site. A link to what is not on it, as a folder, is its words alone.
+def rewritten(text: str, page: str, there: Mapping[str, str]) -> str:
+    """Return a page with links to places of the site.
 
-    `there`: paths in the repository of what is on the site.
+    A link to what is not on it, as a folder, is its words alone. Where the words are the name of a page's file, its
+    title stands in their place. `there`: path in the repository -> text of what is on the site.
     """
     for found in reversed(list(LINK.finditer(_without_code(text)))):
         target = _target(found, page)
         if target.path in there:
             way = posixpath.relpath(place(target.path), posixpath.dirname(place(page)) or ".")
-            text = f"{text[: found.start('path')]}{way}{target.heading}){text[found.end() :]}"
+            words = title(there[target.path]) if FILE.fullmatch(found["words"]) else text[slice(*found.span("words"))]
+            before, between = text[: found.start("words")], text[found.end("words") : found.start("path")]
+            text = f"{before}{words}{between}{way}{target.heading}){text[found.end() :]}"
         else:
             text = text[: found.start()] + text[found.start("words") : found.end("words")] + text[found.end() :]
     return text
+
+
+def title(text: str) -> str:
+    """Return the title of a page, without the path that a room's begins with; "" if it has none."""
+    found = re.search(r"^# (?:[a-z_]+(?:[/-][a-z_]+)+: )?(.*)$", _without_code(text), re.M)
+    return text[found.start(1) : found.end(1)][:1].upper() + text[found.start(1) + 1 : found.end(1)] if found else ""
+
+
+def titled(text: str) -> str:
+    """Return a page whose first heading is its title."""
+    return re.sub(r"^# .*$", lambda _: f"# {title(text)}", text, count=1, flags=re.M)
 
 
 def as_python_markdown(text: str) -> str:

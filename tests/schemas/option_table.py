@@ -11,10 +11,12 @@ from schemas.wire_names import FIELDS
 DOCUMENT: Final = pathlib.Path(__file__).parents[2] / "schemas" / "OPTIONS.md"
 HEAD: Final = """# The options of a request
 
-Written by `python -m tests.schemas.option_table` from the fields of `GenerateRequest` and `GenerateOptions` that
-declare themselves. An option that needs `honours` is followed by levels whose catalog entry lists it there; others
-override it, or reject the request where it is strict. An alias states the same in JSON on `prompts`, over HTTP, in
-forms and in files of `pochade submit`; beside the option itself it is refused. Four have a form (last table).
+What a request may ask for, on `prompts`, over HTTP, in forms and on the command line; only the prompt is needed.
+An option that needs `honours` is followed by levels whose catalog entry lists it there; others override it, or reject
+the request where it is strict. An alias states the same in JSON on `prompts`, over HTTP, in forms and in files of
+`pochade submit`; beside the option itself it is refused. Four have a form (last table).
+
+Written by `python -m tests.schemas.option_table` from the fields of `GenerateRequest` and `GenerateOptions`.
 
 | option | aliases | values | default | needs `honours` | what it says |
 |---|---|---|---|---|---|

@@ -23,8 +23,8 @@ ENDINGS = ("_bucket", "_sum", "_count")  # of the series of histograms and summa
 
 HEAD = """# Metrics
 
-Made by `infra/bin/observability` from `streams/metrics.py`; do not edit. Every process of a deployment exposes its own
-at `/metrics` ([streams/README.md](../../streams/README.md)). No label has a request, tenant or prompt as value.
+Every process of a deployment exposes its own at `/metrics` ([how to scrape them](../../streams/README.md)). No label
+has a request, tenant or prompt as value. Made by `infra/bin/observability` from `streams/metrics.py`; do not edit.
 
 | metric | kind, unit | labels | what | from |
 |---|---|---|---|---|

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.site.pages import Target, as_python_markdown, links, place, rewritten, shown, unsearched
+from infra.site.pages import Target, as_python_markdown, links, place, rewritten, shown, titled, unsearched
 
 PAGE = "streams/operator/OPERATING.md"
 
@@ -28,6 +28,7 @@ def test_a_file_has_a_place_on_the_site(path: str, there: str) -> None:
     [
         ("[a](PROMISE.md#what-it-needs)", "[a](promise.md#what-it-needs)"),
         ("[a](../../README.md) and [b](../README.md)", "[a](../../project.md) and [b](../index.md)"),
+        ("[PROMISE.md](PROMISE.md#x) has more", "[What is promised](promise.md#x) has more"),
         ("[a page whose\nwords wrap](PROMISE.md)", "[a page whose\nwords wrap](promise.md)"),
         ("[`routing.py`](../routing.py)", "[`routing.py`](../../source/streams/routing.py.md)"),
         ("![now](../../infra/now.png)", "![now](../../infra/now.png)"),
@@ -39,14 +40,8 @@ def test_a_file_has_a_place_on_the_site(path: str, there: str) -> None:
     ],
 )
 def test_a_link_leads_to_the_place_on_the_site(written: str, read: str) -> None:
-    there = {
-        PAGE,
-        "streams/operator/PROMISE.md",
-        "README.md",
-        "streams/README.md",
-        "streams/routing.py",
-        "infra/now.png",
-    }
+    paths = (PAGE, "README.md", "streams/README.md", "streams/routing.py", "infra/now.png")
+    there = dict.fromkeys(paths, "") | {"streams/operator/PROMISE.md": "# What is promised\n"}
     assert rewritten(written, PAGE, there) == read
 
 
@@ -55,6 +50,19 @@ def test_the_links_of_a_page_are_paths_of_the_repository_with_their_headings() -
     assert list(links(text, PAGE)) == [
         Target("streams/operator/PROMISE.md", "#x"), Target("infra/now.png", ""), Target(PAGE, "#below"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("# agents/gateway: HTTP for clients\n", "# HTTP for clients\n"),
+        ("# pochade-client: ask for images\n", "# Ask for images\n"),
+        ("# Security: who may do what\n", "# Security: who may do what\n"),
+        ("# Images: containers\n\n# Another\n", "# Images: containers\n\n# Another\n"),
+    ],
+)
+def test_a_page_has_a_title_without_the_path_of_its_room(written: str, read: str) -> None:
+    assert titled(written) == read
 
 
 @pytest.mark.parametrize(
