@@ -4,6 +4,7 @@ Where a package of an extra is not installed, files whose tests are all marked a
 `--shard 1/2` leaves every second file to another process.
 """
 
+import gc
 import importlib.util
 import pathlib
 import re
@@ -19,6 +20,7 @@ from tests.left_over import end_left_over
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
+gc.set_threshold(20_000, 20, 20)  # collections took up to 14 % of a file's processor time, of many live objects
 collect_ignore = ["nightly"]  # only what is named: `make nightly PART=...`
 FOLDER = pathlib.Path(__file__).parent
 LABORATORY = tuple(
@@ -56,6 +58,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_of_the_laboratory(item.path):
             item.add_marker(pytest.mark.lab)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what is loaded by now out of later collections."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let extension modules be collected at the end, which report leaks otherwise."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
