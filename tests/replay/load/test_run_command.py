@@ -35,5 +35,5 @@ def test_a_model_that_the_catalog_lacks_is_refused_with_its_line_or_counted_befo
     assert "trace.jsonl:2: unknown model 'sd9'" in " ".join(refused.output.split())
     assert "skipped: 1 unknown model" in lenient.output
     assert "run " in lenient.output
-    assert ": 1 requests" in lenient.output
+    assert ": 1 request over" in lenient.output
     assert ": 2 requests" in renamed.output

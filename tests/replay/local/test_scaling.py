@@ -91,7 +91,7 @@ def test_workers_are_started_and_drained_as_the_plan_says(house: House) -> None:
     assert house.step(plan_of(1, s1="heavy")) == ["worker s-2 is drained and ended: the plan wants fewer"]
     assert [children[0].signals for children in house.children.values()] == [[], ["TERM"], ["TERM"]]
     assert house.supply.counts == {"started": 3, "drained": 1}
-    assert house.supply.state(plan_of(1)).words() == "1 workers wanted, 1 running, 1 draining"
+    assert house.supply.state(plan_of(1)).words() == "1 worker wanted, 1 running, 1 draining"
 
 
 def test_a_worker_that_dies_is_started_again_later_and_later_and_counted(house: House) -> None:
