@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from tests.paths import ROOT
 
 OPERATORS = ("streams/operator/OPERATING.md", "replay/BEFORE_A_CHANGE.md", "streams/operator/UPGRADE.md")
+RESTORE = "streams/operator/RESTORE.md"  # whose blocks `make nightly PART=restore` runs
 
 
 def blocks(page: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The commands of the README, run as they stand: a block that no longer works fails here.
 
-Those of the operator's pages are only read here, and run by `make nightly PART=operating`.
+Those of the operator's pages are only read here, and run by `make nightly PART=operating` and `PART=restore`.
 """
 
 import pathlib
@@ -13,7 +13,7 @@ import click
 import pytest
 
 from streams import cli
-from tests.integration.pages import MAKE, OPERATORS, STARTED, STOPPED, blocks, run_by_hand
+from tests.integration.pages import MAKE, OPERATORS, RESTORE, STARTED, STOPPED, blocks, run_by_hand
 from tests.paths import ROOT
 
 
@@ -51,7 +51,7 @@ def parse(words: list[str]) -> str:
 def test_every_command_of_the_operators_pages_is_one_with_the_options_and_arguments_that_it_has(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [line for page in OPERATORS for block in blocks(page) for line in block.splitlines()]
+    lines = [line for page in (*OPERATORS, RESTORE) for block in blocks(page) for line in block.splitlines()]
     monkeypatch.chdir(tmp_path)
     for made in {word for line in lines for word in re.findall(r"\.pochade/[\w./-]+", line)}:  # by lines before
         place = pathlib.Path(made)

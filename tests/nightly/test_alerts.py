@@ -1,20 +1,15 @@
 """Every alert rule, by promtool: it fires on the series that it is for, and stays silent on those of a healthy run."""
 
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 
 import pytest
 
 from infra.bin.observing.alerts import ALERTS, RUNBOOK, Alert
 from infra.bin.observing.documents import FOLDER
+from tests.nightly.prometheus import binary
 
-HOW = (
-    "promtool is not there. Get Debian's without root, outside the repository: apt-get download prometheus && "
-    "dpkg -x prometheus_*.deb prometheus, then PATH=$PWD/prometheus/usr/bin:$PATH, or TEST_PROMTOOL=FILE"
-)
 MINUTES = 90  # after which the rules are evaluated; series have a sample a minute
 
 DEMAND, NO_DEMAND = ('pochade_demand_rps{of="seen"}', "4+0x90"), ('pochade_demand_rps{of="seen"}', "0+0x90")
@@ -143,10 +138,7 @@ def test_every_alert_has_a_case() -> None:
 
 @pytest.fixture(scope="module")
 def promtool() -> str:
-    found = os.environ.get("TEST_PROMTOOL") or shutil.which("promtool")
-    if found is None:
-        pytest.fail(HOW)
-    return found
+    return binary("promtool")
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)

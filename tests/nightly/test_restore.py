@@ -1,0 +1,294 @@
+"""Restore drills: three losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
+
+The page's bash blocks are run as they stand, and its text blocks are what `pochade doctor` says, but for numbers. The
+tests follow each other on one deployment: each role a process, a broker of its own, Milvus Lite, a bucket of an S3
+server. The last one takes its broker's disk.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from schemas.ids import new_request_id
+from schemas.messages import GenerateOptions, GenerateRequest
+from schemas.topics import PLAN
+from streams.broker import address, embedded
+from streams.clock import now_ms
+from streams.codec.avro import encode
+from streams.kafka.clients import client_config, topic_name
+from streams.kafka.topics import create_topics
+from streams.processes import forkserver
+from streams.settings import PREFIX, Settings, load
+from streams.store.open import open_store
+from streams.vectors import lite, lite_server
+from tests.integration import waiting
+from tests.integration.pipeline import ROLES, Pipeline
+from tests.integration.waiting import ask, poll_until
+from tests.paths import CATALOGS, ROOT
+from tests.patience import PATIENCE_S
+from tests.streams.store.s3_server import s3_server, set_up_credentials
+
+PAGE: Final = ROOT / "streams" / "operator" / "RESTORE.md"
+CATALOG: Final = str(CATALOGS / "chaos-reuse.toml")
+BUCKET, REGION = "pictures", "us-east-1"
+LIMIT_S: Final = 300  # of a wait, however busy the machine is
+COUNT: Final = 8  # requests that have ended before a loss
+
+
+class Section(NamedTuple):
+    """The blocks of a section of the page."""
+
+    commands: list[str]
+    seen: list[list[str]]  # lines that `pochade doctor` prints
+
+
+def section(title: str) -> Section:
+    """Return the blocks of the section with this title."""
+    (text,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
+    blocks = {kind: re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S) for kind in ("bash", "text")}
+    return Section(blocks["bash"], [block.splitlines() for block in blocks["text"]])
+
+
+def without_numbers(line: str) -> str:
+    """Return a line with one space between words, and 0 for each number, address or id of a collection."""
+    return re.sub(r"\d+", "0", " ".join(line.split()))
+
+
+class Drill(Pipeline):
+    """A deployment, and an operator's shell beside it."""
+
+    def variables(self) -> dict[str, str]:
+        """The options of this deployment's processes as variables, so that the page's commands need no options."""
+        pairs = [pair.split("=", 1) for pair in self._options[3::2]]
+        named = {PREFIX + key.upper().replace(".", "__"): value for key, value in pairs}
+        return {**named, f"{PREFIX}HOME": str(self.settings.home), "STORE": self.settings.store.s3_endpoint_url}
+
+    def shell(self, block: str) -> "subprocess.CompletedProcess[str]":
+        """Run a block as it stands; it ends at the first error."""
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {**os.environ, **self.variables(), "PATH": path}
+        ran = subprocess.run(
+            ["bash", "-eu", "-c", block], cwd=self.settings.home, env=environment, capture_output=True, text=True,
+            timeout=300, check=False,
+        )  # fmt: skip
+        print(f"$ {block}{ran.stdout}{ran.stderr}")
+        return ran
+
+    def mended(self, block: str) -> str:
+        """Run a block that must succeed; return its output, with what it says on standard error."""
+        ran = self.shell(block)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout + ran.stderr
+
+    def counts(self, block: str) -> dict[str, str]:
+        """Return the last row of the table that a block prints, by its columns."""
+        lines = [line.split("\t") for line in self.mended(block).splitlines() if "\t" in line]
+        return dict(zip(lines[0], lines[-1], strict=True))
+
+    def doctor(self) -> list[str]:
+        """Return the lines of `pochade doctor`, without numbers."""
+        said = self.shell("pochade doctor || true\n").stdout.replace(str(self.settings.home), "HOME")
+        return [without_numbers(line) for line in said.splitlines()]
+
+    def sees(self, lines: list[str]) -> None:
+        """Wait until doctor says these lines of the page."""
+        wanted = [without_numbers(line) for line in lines]
+
+        def are_said() -> bool:
+            said = self.doctor()
+            return all(any(line.startswith(each) for line in said) for each in wanted)
+
+        self.until(are_said, f"doctor says {wanted}")
+
+    def says_ok_of(self, *checks: str) -> None:
+        """Wait until doctor says ok of these checks."""
+        self.until(
+            lambda: (
+                set(checks) <= {check for line in self.doctor() for check in checks if line.startswith(f"ok {check} ")}
+            ),
+            f"ok of {checks}",
+        )
+
+    def asked(self, count: int, word: str) -> list[str]:
+        """Ask for images of prompts that are not similar; the ids."""
+        ids = [new_request_id() for _ in range(count)]
+        for n, request_id in enumerate(ids):
+            self.ask_again(request_id, f"{word} {n}")
+        return ids
+
+    def ask_again(self, request_id: str, prompt: str) -> None:
+        """Send a request with this id."""
+        request = GenerateRequest(
+            request_id=request_id,
+            prompt=prompt,
+            created_ms=now_ms(),
+            tenant="ann",
+            options=GenerateOptions(reuse="own"),
+        )
+        self.write(encode(request), request_id.encode())
+
+    def versions(self) -> dict[str, float]:
+        """Return the plan that each role obeys, by its own metrics."""
+        found = {}
+        for name in self._roles:
+            metrics = ask(re.findall(r"health and metrics on (\S+)/livez", self.log(name))[-1] + "/metrics")[1]
+            for said in re.findall(r"^pochade_plan_version\{[^}]*\} (\S+)$", metrics, re.M):
+                found[name] = float(said)
+        return found
+
+    def holds(self) -> None:
+        """Assert that nothing was lost or doubled, and every image can be read."""
+        self.mended("pochade audit\n")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting, "PATIENCE_S", LIMIT_S)
+        for module, limit in ((embedded, "READY_LIMIT_S"), (forkserver, "START_TIMEOUT_S")):
+            patch.setattr(module, limit, LIMIT_S)
+        yield
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        set_up_credentials(patch)
+        with s3_server(BUCKET) as url:
+            yield url
+
+
+@pytest.fixture(scope="module")
+def settings(new_home: Callable[[], pathlib.Path], server: str) -> Iterator[Settings]:
+    settings = load(
+        {
+            "home": new_home(), "catalog": CATALOG, "kafka": {"prefix": "restore", "session_timeout_ms": 3000},
+            "planner": {"policy": "nirvana"}, "vectors": {"url": "lite"},
+            "store": {"url": f"s3://{BUCKET}/run", "s3_endpoint_url": server, "s3_region": REGION},
+        }
+    )  # fmt: skip
+    try:
+        embedded.ensure(settings)
+        lite_server.ensure(settings)
+        create_topics(settings, ["light", "heavy"])
+        yield settings
+    finally:
+        lite_server.stop(settings)
+        embedded.stop(settings)
+
+
+def drill_on(settings: Settings, logs: pathlib.Path) -> Drill:
+    """A deployment that is not started yet."""
+    store = settings.store.model_dump(include={"url", "s3_endpoint_url", "s3_region"})
+    extra = ["vectors.url=lite", *(f"store.{key}={value}" for key, value in store.items())]
+    return Drill(settings, logs, catalog=CATALOG, extra=extra, roles={**ROLES, "indexer": ["indexer"]})
+
+
+@pytest.fixture(scope="module")
+def drill(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drill]:
+    drill = drill_on(settings, tmp_path_factory.mktemp("logs"))
+    try:
+        drill.start()
+        drill.completed(drill.asked(COUNT, "hearts"))
+        drill.until(lambda: rows(drill) >= COUNT, "rows of the first images")
+        yield drill
+    finally:
+        drill.close()
+
+
+def rows(drill: Drill) -> int:
+    """Rows of the index, by the command."""
+    found = re.search(r"(\d+) rows", drill.mended("pochade reuse status\n"))
+    return int(found[1]) if found else 0
+
+
+def test_the_memory_of_the_planner(drill: Drill, settings: Settings) -> None:
+    page = section("The memory of the planner")
+    before = drill.plans[-1][1].version
+    drill.kill("planner")
+    admin, name = AdminClient(client_config(settings)), topic_name(settings, PLAN)
+    admin.delete_topics([name])[name].result(PATIENCE_S)
+    drill.sees(page.seen[0])
+    drill.completed(drill.asked(4, "trees"))  # by the plan that roles have
+
+    assert f"{name}" in drill.mended(page.commands[0])
+    drill.heal()
+    drill.until(
+        lambda: bool(drill.versions()) and min(drill.versions().values()) > before, "a newer plan, obeyed by all"
+    )
+    assert f"the topic held no plan, though workers obey plan {before}" in drill.log("planner")
+    history = drill.mended("pochade plan history\n").splitlines()
+    assert int(history[1].split("\t")[0]) == before + 1, "earlier plans are gone"
+    drill.says_ok_of("topics", "plan", "planner")
+    drill.completed(drill.asked(4, "moons"))
+    drill.holds()
+
+
+def test_the_vector_store(drill: Drill, settings: Settings) -> None:
+    page = section("The vector store")
+    known = rows(drill)
+    running = lite.running(settings)
+    assert running is not None
+    assert running.process is not None
+    os.kill(running.process.pid, signal.SIGKILL)
+    poll_until(lambda: lite.running(settings) is None, "the vector store is dead")
+    for file in lite.vectors_home(settings).glob(f"{lite_server.ROWS}*"):
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+    drill.sees(page.seen[0])
+    drill.completed(drill.asked(2, "boats"))  # from noise
+
+    drill.mended(page.commands[0])
+    drill.sees(page.seen[1])
+    found = drill.counts(page.commands[1])
+    assert int(found["rows"]) == int(found["latents"]) >= known
+    assert (found["gone"], found["unlisted"]) == ("0", "0")
+    drill.says_ok_of("vectors", "index", "missing rows")
+    assert rows(drill) >= known
+    drill.holds()
+
+
+def test_the_disk_of_the_only_broker(drill: Drill, settings: Settings, tmp_path: pathlib.Path) -> None:
+    page = section("The disk of the only broker")
+    ended = drill.results[-1].request_id
+    for worker in ("worker-1", "worker-2"):
+        drill.kill(worker)
+    lost = drill.asked(3, "houses")
+    known = address.record(settings)
+    assert known is not None
+    assert known.broker is not None
+    os.kill(known.broker.pid, signal.SIGKILL)  # type: ignore[union-attr]  a process, no container
+    poll_until(lambda: address.find(settings) is None, "the broker is dead")
+    shutil.rmtree(address.kafka_home(settings) / "data")
+    drill.sees(page.seen[0])
+    drill.close()
+
+    told = drill.mended(page.commands[0])
+    assert "is gone, so it begins empty: requests without a result are lost" in told
+    stored = list(open_store(settings).list(now_ms() + 1000))
+    assert f"orphans\t{len(stored)}\t" in told, "images that no record names any more, as a number"
+    again = drill_on(settings, tmp_path)
+    try:
+        again.start()
+        for request_id in (*lost, ended):
+            again.ask_again(request_id, "a house")
+        again.completed([*lost, ended])
+        again.says_ok_of("broker", "topics", "plan")
+        again.holds()
+    finally:
+        again.close()
+
+
+def test_every_row_of_the_page_names_its_test_and_its_section() -> None:
+    rows = re.findall(r"^\|.*`(test_\w+)` \|$", PAGE.read_text(), re.M)
+    assert rows == [name for name in rows if name in globals()]
+    titles = {title.lower() for title in re.findall(r"^## (The .+)$", PAGE.read_text(), re.M)}
+    assert {name.removeprefix("test_").replace("_", " ") for name in rows} <= titles
