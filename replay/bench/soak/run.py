@@ -48,7 +48,7 @@ from streams.store.open import open_store
 TICK_S: Final = 0.02
 SAVE_S: Final = 15.0
 SWEEP_S: Final = 120.0  # between two looks at the disk
-STUCK_S: Final = 120.0  # without a result for so long, what is open will not end
+STUCK_S: Final = 600.0  # without a result for so long, what is open will not end; a starved machine took minutes
 LEAVE_S: Final = 30.0  # for what is open to end once the session is asked to stop
 PROMPTS: Final = 500
 ENDLESS: Final = 2**40  # requests of a run that hours end
@@ -128,6 +128,7 @@ class SoakRun:
             self._stop.is_heeded = False
             self._save()
             self._teller.phase("stopping")
+        self._take_deliveries()  # of the last requests: the client has closed
         return self._save(is_over=is_over)
 
     def _place(self) -> dict[str, int]:
@@ -158,9 +159,7 @@ class SoakRun:
             is_sending = stop_s is None and not self._is_late()
             if is_sending:
                 self._send(client, prompts)
-            while self._delivered:
-                delivered, has_it = self._delivered.popleft()
-                (self._tally.acknowledged if has_it else self._tally.refused)(delivered)
+            self._take_deliveries()
             for key, result in results.take(TICK_S):
                 if (number := self._tally.number_of(key)) is not None:
                     self._tally.has_ended(number, str(result.status))
@@ -171,11 +170,12 @@ class SoakRun:
             self._tell()
             if stop_s is not None and (now_s > stop_s or not self._tally.is_open):
                 return False
-            if not self._tally.is_open and (not is_sending or self._tally.sent >= self._most) and not self._tally.again:
+            has_sent_all = (self._is_late() or self._tally.sent >= self._most) and not self._tally.again
+            if has_sent_all and not self._tally.is_open:
                 return True
             if now_s - moved_s > STUCK_S and self._tally.is_open:
                 self._teller.note(f"no result has come for {STUCK_S:g} s: {len(self._tally.is_open)} requests are open")
-                return True
+                return has_sent_all  # else the run may go on
 
     def _is_late(self) -> bool:
         return self._options.hours is not None and self._session.seconds >= 3600 * self._options.hours
@@ -194,6 +194,11 @@ class SoakRun:
             tally.is_open.add(number)
             request = GenerateRequest(request_id=tally.id_of(number), prompt=next(prompts), created_ms=now_ms())
             client.submit(request).add_done_callback(partial(self._on_delivery, number))
+
+    def _take_deliveries(self) -> None:
+        while self._delivered:
+            number, has_it = self._delivered.popleft()
+            (self._tally.acknowledged if has_it else self._tally.refused)(number)
 
     def _on_delivery(self, number: int, done: Future[Delivered]) -> None:
         self._delivered.append((number, done.exception() is None))
