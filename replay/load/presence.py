@@ -9,7 +9,7 @@ from schemas.errors import PochadeError
 from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams.clock import now_ms
-from streams.control.plan_and_fleet import newest_beats
+from streams.control.heartbeats import newest_beats
 from streams.kafka.clients import ANSWER_LIMIT_S
 from streams.kafka.consumers import snapshot
 from streams.kafka.groups.members import members_of

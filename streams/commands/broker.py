@@ -15,7 +15,7 @@ from streams.broker import address, embedded, probe
 from streams.clock import now_ms
 from streams.commands import listing
 from streams.commands.options import SHOWN
-from streams.control.plan_and_fleet import newest_beats
+from streams.control.heartbeats import newest_beats
 from streams.kafka.consumers import snapshot
 from streams.kafka.groups.members import has_members
 from streams.kafka.topics import create_topics, own_topics

@@ -1,40 +1,15 @@
 """The newest plan and the live workers, for a process beside the pipeline that supervises workers by them."""
 
 import threading
-from collections.abc import Iterable
 
 from planner.control.validity import is_newer
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
-from schemas.errors import InvalidRecord
 from schemas.messages import Heartbeat, Plan
 from schemas.record import Incoming
 from schemas.topics import FLEET, PLAN
 from streams.codec.avro import decode
+from streams.control.heartbeats import add
 from streams.control.records import plan_in
-
-
-def add(heard: dict[str, ReceivedHeartbeat], beat: Heartbeat, seen_ms: int) -> None:
-    """Add a heartbeat to the last one of each worker."""
-    known = heard.get(beat.worker_id)
-    heard[beat.worker_id] = known.then(beat, seen_ms) if known else ReceivedHeartbeat(beat, seen_ms)
-
-
-def newest_beats(records: Iterable[Incoming]) -> dict[str, ReceivedHeartbeat]:
-    """Return the newest heartbeat of each worker that can be read, by its id.
-
-    Raises InvalidRecord: there are records, and none of them can be.
-    """
-    newest: dict[str, ReceivedHeartbeat] = {}
-    failure: InvalidRecord | None = None
-    for record in records:
-        try:
-            if record.value:
-                add(newest, decode(record.value, Heartbeat), record.timestamp_ms)
-        except InvalidRecord as error:
-            failure = error
-    if failure is not None and not newest:
-        raise failure
-    return newest
 
 
 class PlanAndFleet:

@@ -24,7 +24,7 @@ from streams.clock import now_ms
 from streams.codec.avro import decode
 from streams.codec.headers import ERROR, UNREAD
 from streams.control import deletions
-from streams.control.plan_and_fleet import newest_beats
+from streams.control.heartbeats import newest_beats
 from streams.control.reuse import is_asked_for
 from streams.control.tail import ControlLog, foreign, newest
 from streams.kafka.clients import ANSWER_LIMIT_S, CLIENT_ID, client_config

@@ -16,7 +16,7 @@ from schemas.topics import CLASSIFIED, EVENTS, FLEET, jobs_topic
 from streams import catalogs
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.control.plan_and_fleet import newest_beats
+from streams.control.heartbeats import newest_beats
 from streams.kafka.consumers import snapshot
 from streams.operator import doctor
 from streams.operator.explain import asked_in_words

@@ -387,7 +387,7 @@ def test_groups_that_miss_the_dead_late_or_cannot_be_joined_are_reported(
     ("seen", "verdict", "words"),
     [
         (Attendance(2, 0), OK, "2 members, 0 records of classified.v1 wait"),
-        (Attendance(1, 50_000, 3.2), OK, "50000 records of classified.v1 wait, the oldest for 3 s"),
+        (Attendance(1, 50_000, 3.2), OK, "50,000 records of classified.v1 wait, the oldest for 3 s"),
         (Attendance(1, 1, 20.0), WARN, "1 record of classified.v1 waits, the oldest for 20 s"),
         (Attendance(1, 1, 61.0), FAIL, "it is stuck or too slow"),
         (Attendance(0, 0), FAIL, "no member serves"),

@@ -96,8 +96,8 @@ def an_end(autoencoder: str, uri: str, level: str = "heavy", age_ms: int = 0) ->
     [
         (Attendance(1, 3), OK, "1 member, 3 records of results"),
         (Attendance(0, 0), WARN, "no member serves"),
-        (Attendance(0, 5000), WARN, "no member serves, 5000 records"),
-        (Attendance(2, 5000), WARN, "5000 records"),
+        (Attendance(0, 5000), WARN, "no member serves, 5,000 records"),
+        (Attendance(2, 5000), WARN, "5,000 records"),
         (Attendance(None, 1), WARN, "may not see its members"),
     ],
 )
