@@ -1,4 +1,4 @@
-"""Restore drills: three losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
+"""Restore drills: four losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
 
 The page's bash blocks are run as they stand, and its text blocks are what `pochade doctor` says, but for numbers. The
 tests follow each other on one deployment: each role a process, a broker of its own, Milvus Lite, a bucket of an S3
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from moto.s3.models import S3Backend
 
 from schemas.ids import new_request_id
 from schemas.messages import GenerateOptions, GenerateRequest
@@ -254,6 +255,21 @@ def test_the_vector_store(drill: Drill, settings: Settings) -> None:
     drill.says_ok_of("vectors", "index", "missing rows")
     assert rows(drill) >= known
     drill.holds()
+
+
+def test_the_list_of_the_object_store(drill: Drill, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = section("The list of the object store")
+    before = drill.counts("pochade reuse rebuild\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(S3Backend, "list_objects", lambda *_about, **_more: (set(), set(), False, None))
+        patch.setattr(S3Backend, "list_objects_v2", lambda *_about, **_more: (set(), False, None))
+        assert drill.counts("pochade gc --dry-run\n")["count"] == "0", "it finds nothing"
+        told = drill.mended(page.commands[0])
+        found = dict(zip(*(line.split("\t") for line in told.splitlines()[:2]), strict=True))
+        assert found == {**before, "unlisted": before["latents"]}, "nothing of the index is lost"
+        assert "the promise holds" in told, "every image can be read"
+        drill.completed(drill.asked(2, "fish"))
+    assert drill.counts("pochade reuse rebuild\n")["unlisted"] == "0"
 
 
 def test_the_disk_of_the_only_broker(drill: Drill, settings: Settings, tmp_path: pathlib.Path) -> None:
