@@ -1,4 +1,4 @@
-"""Restore drills: four losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
+"""Restore drills: five losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
 
 The page's bash blocks are run as they stand, and its text blocks are what `pochade doctor` says, but for numbers. The
 tests follow each other on one deployment: each role a process, a broker of its own, Milvus Lite, a bucket of an S3
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+import boto3
 import pytest
 from confluent_kafka.admin import AdminClient
 from moto.s3.models import S3Backend
@@ -270,6 +271,35 @@ def test_the_list_of_the_object_store(drill: Drill, monkeypatch: pytest.MonkeyPa
         assert "the promise holds" in told, "every image can be read"
         drill.completed(drill.asked(2, "fish"))
     assert drill.counts("pochade reuse rebuild\n")["unlisted"] == "0"
+
+
+def test_the_objects_of_the_object_store(drill: Drill, settings: Settings) -> None:
+    page = section("The objects of the object store")
+    images = {result.image_uri for result in drill.results}
+    latents = drill.counts("pochade reuse rebuild\n")["latents"]
+    bucket = boto3.resource("s3", endpoint_url=settings.store.s3_endpoint_url, region_name=REGION).Bucket(BUCKET)
+    bucket.objects.all().delete()
+    bucket.delete()
+    drill.sees(page.seen[0])
+    ids = drill.asked(4, "cats")
+    drill.until(lambda: any(beat.state == "painting" for _, beat in list(drill.heartbeats.values())), "a job in hand")
+    assert drill.ended(ids) == 0, "they wait"
+
+    drill.mended(page.commands[0])
+    drill.completed(ids)
+    told = drill.mended(page.commands[1])
+    assert f"{len(images)} images are not what their results say" in told, "what was lost, as a number"
+    found = dict(zip(*[line.split("\t") for line in told.splitlines() if "\t" in line][-2:], strict=True))
+    assert (found["gone"], int(found["latents"])) == (latents, len(ids))
+    first = next(result for result in drill.results if result.image_uri in images and not result.reused)
+    drill.mended(f"pochade again {first.request_id} --wait\n")
+    drill.mended(f"pochade audit --since {since_s(ids, drill)}s\n")
+
+
+def since_s(ids: list[str], drill: Drill) -> int:
+    """Seconds since the first of these was asked for; audits from then on know of no image that was lost."""
+    created = min(result.created_ms for result in drill.results if result.request_id in ids)
+    return (now_ms() - created) // 1000 + 1
 
 
 def test_the_disk_of_the_only_broker(drill: Drill, settings: Settings, tmp_path: pathlib.Path) -> None:
