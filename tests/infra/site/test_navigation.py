@@ -34,6 +34,7 @@ RUN = {  # page with commands to run -> the test that runs its blocks of bash
     "agents/models/OWN_JUDGES.md": "tests/agents/learning/test_learning.py",
     "streams/operator/OPERATING.md": "tests/nightly/test_operating.py",
     "streams/operator/UPGRADE.md": "tests/nightly/test_operating.py",
+    "streams/operator/RESTORE.md": "tests/nightly/test_restore.py",
     "replay/BEFORE_A_CHANGE.md": "tests/nightly/test_operating.py",
     "streams/security/README.md": "tests/streams/security/test_extensions.py",
     "agents/features/RECEIPTS.md": "tests/agents/features/test_receipts.py",
@@ -62,6 +63,11 @@ NOT_RUN = {  # page -> how each of its blocks of `text` or `sh` begins -> why no
         "pochade results": "needs jq",
     },
     "streams/operator/PROMISE.md": {"pochade audit": "hours of faults: make nightly PART=lab"},
+    "streams/operator/RESTORE.md": {
+        "fail ": "what doctor says: the part restore compares it",
+        "warn ": "the same",
+        "kafka-storage.sh": "needs a cluster of brokers",
+    },
     "streams/operator/UPGRADE.md": {"pochade topics acls": "needs a cluster with rights: test_secured.py"},
     "streams/security/README.md": {
         "pochade --config": "needs a cluster with rights: tests/integration/test_secured.py"
