@@ -126,6 +126,7 @@ class SoakRun:
             self._results, self._stop.is_heeded = results, True
             is_over = self._drive(client, results)
             self._stop.is_heeded = False
+            self._sweep()
             self._save()
             self._teller.phase("stopping")
         self._take_deliveries()  # of the last requests: the client has closed
