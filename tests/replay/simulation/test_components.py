@@ -262,7 +262,7 @@ def test_of_many_tenants_those_with_the_most_requests_are_printed() -> None:
     assert described.startswith("joint: t29 29 requests")
     assert "t20 20 requests" in described
     assert "t19" not in described
-    assert described.endswith("20 others, each with fewer requests")
+    assert described.endswith("20 others, with fewer requests each")
 
 
 def test_a_job_goes_where_heartbeats_say_that_its_components_are(monkeypatch: pytest.MonkeyPatch) -> None:

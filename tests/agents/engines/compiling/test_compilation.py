@@ -1,11 +1,9 @@
 """A compiled denoiser gives what the eager one gives, from kept code at the next start, and eagerly where it cannot."""
 
-import contextlib
 import dataclasses
 import logging
 import os
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,10 +15,8 @@ from agents.engines.compiling import identity as identity_module
 from agents.engines.compiling.cache import CodeCache
 from agents.engines.compiling.compilation import (
     CACHE_DIR,
-    COMPILED,
     FAILED,
     FOLDER,
-    FROM_CACHE,
     TRITON_DIR,
     Compilation,
     _compiler_in,
@@ -67,43 +63,6 @@ def plain_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(config.cpp, "vec_isa_ok", False)
     monkeypatch.setattr(config, "cpp_cache_precompile_headers", False)
-
-
-@pytest.mark.usefixtures("plain_code")
-def test_the_second_start_reads_what_the_first_one_compiled_and_gives_the_eager_images(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual = tmp_path / "usual"
-    monkeypatch.setenv(CACHE_DIR, str(usual))
-    eager = Pipeline(Denoiser())
-    pipeline, first = opened(tmp_path)
-    warmed = first.warm_up(pipeline.generate)
-    assert not [each for each in usual.rglob("*") if each.is_file()], "what the compiler left lies in the volume"
-    assert (warmed.result, warmed.compiled, len(files(tmp_path))) == (COMPILED, 1, 1)
-    assert warmed.kept_bytes == files(tmp_path)[0].stat().st_size
-
-    pipeline, second = opened(tmp_path)
-    called_s = called_compilers_s()
-    warmed = second.warm_up(pipeline.generate)
-    assert (warmed.result, warmed.compiled) == (FROM_CACHE, 0)
-    assert called_compilers_s() == pytest.approx(called_s, abs=0.3), "no C++ compiler ran"
-    assert torch.allclose(pipeline.generate(1), eager.generate(1), atol=1e-5)
-    assert second.take_eager_steps() == 0
-
-    ours = files(tmp_path)[0]
-    aside = ours.rename(tmp_path / "aside")
-
-    @contextlib.contextmanager
-    def after_another_has(self: CodeCache, of: Any) -> Iterator[bool]:
-        aside.rename(self.path(of))
-        yield True
-
-    monkeypatch.setattr(CodeCache, "compiling", after_another_has)
-    pipeline, third = opened(tmp_path)
-    warmed = third.warm_up(pipeline.generate)
-    assert (warmed.result, warmed.compiled) == (FROM_CACHE, 0), (
-        "it waited for who compiled the same, and read that file"
-    )
 
 
 def test_a_machine_without_a_compiler_generates_eagerly_and_says_so(

@@ -173,7 +173,7 @@ class LivePlanner:
             owns = (owned(int(beat.worker_id[2:]), beat.end_offset, beat.remaining_ms),)
             partitions = owns if beat.variant else ()
             heartbeat = a_heartbeat(
-                worker_id=beat.worker_id, variant=beat.variant, state=beat.state, partitions=partitions
+                worker_id=beat.worker_id, variant=beat.variant, state=beat.state, partitions=partitions, plan_version=0
             )
             self.fleet.receive(heartbeat, at_ms)
         self.loop.step(at_ms, at_ms)

@@ -160,7 +160,7 @@ def test_an_outage_is_in_the_report_and_on_its_page() -> None:
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     jsonschema.validate(json.loads(json.dumps(report | made)), schema)
     reported = render.setup(report | made)
-    assert reported["workers"] == "4, 1 times one is lost"
+    assert reported["workers"] == "4, 1 time one is lost"
     assert reported["outages of the object-store"] == "1"
 
 
