@@ -342,14 +342,14 @@ def test_a_frozen_store_sends_the_fleet_to_smaller_models_and_a_healthy_one_brin
 
 def check_way(fleet: Fleet, first: int, last: int) -> None:
     """From reuse to models: at once in full on who is there, then in waves, to more small models than it will need."""
-    plans = [plan for _, plan in fleet.plans if first <= plan.version <= last]
-    leaving = [plan for plan in plans if stage_of(plan) == "leaving"]
+    found = [(at, plan) for at, plan in fleet.plans if first <= plan.version <= last and stage_of(plan) == "leaving"]
+    leaving = [plan for _, plan in found]
     assert all(plan.strategy == "models" and plan.reuse is not None for plan in leaving), "lookups go on being tested"
     assert {level for route in leaving[0].routes for level in route.levels} == {"heavy"}, "K = 0 at once"
     assert sorted(leaving[0].allocation.values()) == ["heavy", "light"], "half of the fleet goes first"
-    for plan in leaving:
+    for written_ms, plan in found:  # heartbeats come while it is made, too
         routed = {variant_of(level) for route in plan.routes for level in route.levels}
-        ready = {beat.variant for at, beat in fleet.beats if at <= plan.created_ms and serves(beat, at, plan)}
+        ready = {beat.variant for at, beat in fleet.beats if at <= written_ms and serves(beat, at, plan)}
         assert routed <= ready, (plan.version, routed, ready)
     on_light = {sum(variant == "light" for variant in plan.allocation.values()) for plan in leaving}
     assert on_light == {1, 2}, "1.5 times the demand: both workers, where one would do"

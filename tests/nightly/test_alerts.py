@@ -14,7 +14,7 @@ MINUTES = 90  # after which the rules are evaluated; series have a sample a minu
 
 DEMAND, NO_DEMAND = ('pochade_demand_rps{of="seen"}', "4+0x90"), ('pochade_demand_rps{of="seen"}', "0+0x90")
 ENDED = 'pochade_request_seconds_count{{status="{}",tier="standard"}}'
-LATE, IN_ALL = (f'pochade_deadline_slack_seconds_{end},tier="standard"}}' for end in ('bucket{le="0.0"', 'count{a="a"'))
+LATE, IN_ALL = (f'pochade_deadline_slack_seconds_bucket{{le="{end}",tier="standard"}}' for end in ("0.0", "+Inf"))
 SERVES, SERVES_NOT = (('pochade_serving_workers{variant="light"}', f"{n}+0x90") for n in (2, 0))
 EXPECTED = 'pochade_demand_rps{of="expected"}'
 QUEUE = 'pochade_queue_seconds_bucket{{role="{}",le="{}"}}'

@@ -35,7 +35,8 @@ def _or_0(query: str) -> str:
 _ENDED = "pochade_request_seconds_count"
 _EXPIRED = _or_0(f'sum(rate({_ENDED}{{status="EXPIRED"}}[10m]))')
 _LATE = _or_0('sum(rate(pochade_deadline_slack_seconds_bucket{le="0.0"}[10m]))')
-_IN_ALL = _or_0("sum(rate(pochade_deadline_slack_seconds_count[10m]))")
+# a histogram with buckets below 0 has no _count
+_IN_ALL = _or_0('sum(rate(pochade_deadline_slack_seconds_bucket{le="+Inf"}[10m]))')
 _DEMAND = 'sum(pochade_demand_rps{of="seen"})'
 
 

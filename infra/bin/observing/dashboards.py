@@ -86,7 +86,7 @@ _IN_TIME = Panel(
     "late", "Share of the completed requests with a deadline that were late", "percentunit",
     [(
         f'sum by (tier) (rate(pochade_deadline_slack_seconds_bucket{{le="0.0"}}[{WINDOW}])) '
-        f"/ sum by (tier) (rate(pochade_deadline_slack_seconds_count[{WINDOW}]))", "{{tier}}",
+        f'/ sum by (tier) (rate(pochade_deadline_slack_seconds_bucket{{le="+Inf"}}[{WINDOW}]))', "{{tier}}",
     )],
 )  # fmt: skip
 _QUALITY = Panel(
