@@ -30,7 +30,7 @@ ANSWERS = {  # words of a question -> a page, a heading of it, and what stands b
 RUN = {  # page with commands to run -> the test that runs its blocks of bash
     "infra/site/tutorial.md": "tests/nightly/test_site.py",
     "README.md": "tests/integration/test_readme.py",
-    "agents/engines/OWN_MODELS.md": "tests/integration/test_own_models.py",
+    "agents/engines/OWN_MODELS.md": "tests/nightly/test_own_models.py",
     "agents/models/OWN_JUDGES.md": "tests/agents/learning/test_learning.py",
     "streams/operator/OPERATING.md": "tests/nightly/test_operating.py",
     "streams/operator/UPGRADE.md": "tests/nightly/test_operating.py",

@@ -13,7 +13,7 @@ from tests.environments import Environment, make
 from tests.imports import CLIENT, sources
 
 MAX_WHEEL_BYTES, MAX_INSTALLED_BYTES = 60_000, 10_000_000
-MAX_IMPORT_MS = 40.0  # of the processor, above a bare Python
+MAX_IMPORT = 6  # times what a bare Python takes to start: machines differ by more than 2 (3.5 and 4.4 seen)
 TRIES = 7  # the least of these: whatever else runs here only adds to it
 CPU = """
 import resource
@@ -59,7 +59,7 @@ def test_the_import_takes_little_and_httpx_is_loaded_at_the_first_call(installed
         min(float(installed.said(CPU.format(line))) for _ in range(TRIES)) for line in ("", "import pochade")
     )
     print(f"import pochade: {whole - bare:.1f} ms of processor above {bare:.1f} ms of a bare Python")
-    assert whole - bare <= MAX_IMPORT_MS
+    assert whole - bare <= MAX_IMPORT * bare
     script = "import sys, pochade; c = pochade.Client('http://127.0.0.1:9'); print('httpx' in sys.modules)"
     assert installed.said(script).strip() == "False"
 
