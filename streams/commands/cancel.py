@@ -64,7 +64,7 @@ def cancel(
             handle = client.handle(request_id)
             handle.cancel(reason)
             result = opening.result_of(handle.result(timeout)) if is_waiting else None
-    is_known = was_ended or _is_known(settings, request_id, since, has_result=not is_waiting)
+    is_known = was_ended or _is_known(settings, request_id, since)
     if output == "json":
         shown = {"request_id": request_id, "status": result and str(result.status), "reason": result and result.reason}
         click.echo(json_text({**shown, "had_ended": was_ended, "known": is_known}))
@@ -79,17 +79,16 @@ def cancel(
         raise SystemExit(1)
 
 
-def _is_known(settings: "Settings", request_id: str, since: int, *, has_result: bool) -> bool:
+def _is_known(settings: "Settings", request_id: str, since: int) -> bool:
     """Whether a request with this id lies on the topics; True, with a line about it, where they cannot be read.
 
-    `has_result`: whether a result tells of a request; not that of the cancellation itself.
+    Results do not tell: a cancellation in advance has one.
     """
-    from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH, RESULTS
+    from schemas.topics import CLASSIFIED, PROMPTS, PROMPTS_BATCH
     from streams.clock import now_ms
     from streams.kafka.consumers import snapshot
 
     key, topics = request_id.encode(errors="replace"), [PROMPTS, PROMPTS_BATCH, CLASSIFIED]
-    topics += [RESULTS] if has_result else []
     try:
         return bool(
             snapshot.past(settings, topics, since_ms=max(1, now_ms() - since), keep=lambda record: record.key == key)

@@ -157,6 +157,8 @@ def test_a_request_that_has_ended_is_not_cancelled(pipeline: Pipeline) -> None:
 def test_an_id_that_is_cancelled_before_anybody_sends_it_is_used_up(pipeline: Pipeline, tmp_path: pathlib.Path) -> None:
     done = pochade(pipeline.settings, "cancel", "never-sent", "--wait", "-o", "json")
     assert (done.exit_code, rows(done)[0]["status"], rows(done)[0]["known"]) == (1, "CANCELLED", False)
+    again = pochade(pipeline.settings, "cancel", "never-sent")
+    assert (again.exit_code, "no request 'never-sent' is known" in again.stderr) == (1, True), "its own result is none"
     file = tmp_path / "late.jsonl"
     file.write_text('{"prompt": "a red heart", "request_id": "never-sent"}\n')
     sent = pochade(pipeline.settings, "submit", "--file", str(file), "--wait")
