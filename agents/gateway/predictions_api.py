@@ -175,7 +175,7 @@ class PredictionsApi:
         uris = result.image_uris if result is not None and result.status is Status.COMPLETED else ()
         expected, begun = None if result else self._expected.of(job.request_id), begun_in(job.notes)
         why = self._expected.hindered(job.request_id, begun) if result is None and expected is None else ""
-        is_lost = expected is None and begun is not None and self._expected.lost(begun) is not None
+        is_lost = begun is not None and bool(why)
         shown = [*logs, why] if why else logs
         return prediction(job, base, stream, shown, [address(uri) for uri in uris], expected, is_lost=is_lost)
 

@@ -130,10 +130,6 @@ class ExpectedTimes:
             fleet, prices = _Fleet(self._fleet, now_ms), self._fleet.prices(now_ms, variant)
             return fleet.serving_of(variant), fleet.slowness(variant), fmean(prices) if prices else None
 
-    def lost(self, begun: Begun) -> Lost | None:
-        """Return what became of the worker that has begun a request; None: it generates it, or this is not known."""
-        return lost_by(self._fleet, begun, self._clock_ms()) if self._is_caught_up() else None
-
     def hindered(self, request_id: str, begun: Begun | None) -> str:
         """Say what an open request waits for that no worker serves, or that its worker is lost; "": neither.
 
@@ -141,8 +137,9 @@ class ExpectedTimes:
         """
         if begun is None:
             return self._waits_in_vain(request_id)
-        found = self.lost(begun)
-        return "" if found is None else found.in_words(is_served=self._fleet.serves(begun.variant, self._clock_ms()))
+        now_ms = self._clock_ms()
+        found = lost_by(self._fleet, begun, now_ms) if self._is_caught_up() else None
+        return "" if found is None else found.in_words(is_served=self._fleet.serves(begun.variant, now_ms))
 
     def _waits_in_vain(self, request_id: str) -> str:
         plan, now_ms = self._plans.plan, self._clock_ms()
