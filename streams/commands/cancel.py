@@ -88,10 +88,11 @@ def _is_known(settings: "Settings", request_id: str, since: int) -> bool:
     from streams.clock import now_ms
     from streams.kafka.consumers import snapshot
 
-    key, topics = request_id.encode(errors="replace"), [PROMPTS, PROMPTS_BATCH, CLASSIFIED]
-    try:
-        return bool(
-            snapshot.past(settings, topics, since_ms=max(1, now_ms() - since), keep=lambda record: record.key == key)
+    key, since_ms = request_id.encode(errors="replace"), max(1, now_ms() - since)
+    try:  # all but the newest are on `classified`: the others are read only where it is not there
+        return any(
+            snapshot.past(settings, [topic], since_ms=since_ms, keep=lambda record: record.key == key)
+            for topic in (CLASSIFIED, PROMPTS, PROMPTS_BATCH)
         )
     except PochadeError as error:
         click.echo(f"whether request {visible(request_id)} is there is not known: {error}", err=True)
