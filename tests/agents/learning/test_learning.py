@@ -12,10 +12,12 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
 
 from agents.classifier.judges import open_judge
 from agents.commands.learn import learn
 from agents.learning import kinds
+from agents.learning.discriminators.network import fit_network
 from agents.learning.kinds import Fitting
 from agents.learning.learning import Asked, parts_of, worth_of
 from agents.learning.prompts import seeded
@@ -26,6 +28,7 @@ from schemas.errors import PochadeError
 from streams import catalogs
 from streams.cli import LazySettings
 from streams.shipped import MODELS
+from tests.agents.learning.discriminators.planted import drafts
 from tests.integration.pages import blocks
 
 pytestmark = pytest.mark.torch
@@ -206,10 +209,18 @@ def test_kinds_that_read_with_a_model_say_so_where_none_is_given() -> None:
         kinds.classifier(Fitting(classifier="bert"))
 
 
+def test_a_backbone_is_fitted_that_the_encoder_option_names() -> None:
+    fit = kinds.discriminator(Fitting(discriminator="network", encoder="no-net"))
+    with pytest.raises(PochadeError, match="'no-net' is neither"):
+        fit(*drafts(40))
+
+
 def test_the_papers_discriminator_tells_drafts_from_a_better_level_s_images(
-    learned: tuple[pathlib.Path, Result],
+    learned: tuple[pathlib.Path, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _said = learned
+    fit = Mock(wraps=fit_network)
+    monkeypatch.setattr("agents.learning.discriminators.network.fit_network", fit)
     with contextlib.chdir(folder):
         said = run(
             "--catalog", "catalog.toml", "--prompt-file", "prompts.txt", "--scorer", "labels:to-label/labels.csv",
@@ -226,3 +237,9 @@ def test_the_papers_discriminator_tells_drafts_from_a_better_level_s_images(
     config = json.loads((folder / "papers" / "discriminators" / "learned" / "config.json").read_text())
     assert config["kind"] == "network"
     assert config["calibrated_on"]["n"] == len(parts_of(300, 1).choose)
+    (images, _prompts, is_real), _how = fit.call_args
+    for label, level in ((1, "good"), (0, "quick")):
+        generated = {np.asarray(Image.open(file)).tobytes() for file in (folder / "to-label").glob(f"{level}-*.png")}
+        shown = {image.tobytes() for image, real in zip(images, is_real, strict=True) if real == label}
+        assert len(generated) > len(shown) > 100
+        assert shown < generated, level

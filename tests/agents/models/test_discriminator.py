@@ -118,9 +118,21 @@ def test_the_right_image_scores_above_the_same_image_with_another_prompt() -> No
     assert (matched > swapped).mean() >= 0.9
 
 
+@cache
+def drafts() -> tuple[list[str], np.ndarray]:
+    """Captions, and the light level's images of them."""
+    captions = [scene.caption for scene in some_scenes(150, 32)]
+    return captions, light().generate(captions, range(150))
+
+
+def test_that_of_the_papers_tells_true_images_from_drafts_it_was_not_fitted_on() -> None:
+    captions, images = drafts()
+    scores = shipped("real").score([*some_pictures(150, 32), *images], captions * 2)
+    assert auc(np.array(scores), np.arange(300) < 150) > 0.6
+
+
 def test_it_tells_right_light_images_from_wrong_ones() -> None:
-    judge, captions = shipped("look"), [scene.caption for scene in some_scenes(150, 32)]
-    images = light().generate(captions, range(150))
+    judge, (captions, images) = shipped("look"), drafts()
     held = np.array([facts.check(c, p).all_hold for c, p in zip(captions, images, strict=True)])
     scores = np.array(judge.score(list(images), captions))
     assert ((scores >= 0) & (scores <= 1)).all()

@@ -15,6 +15,7 @@ from agents.learning.discriminators.fitting import ESCALATED, Fitted, Schedule, 
 from agents.learning.discriminators.network import fit_network
 from agents.learning.discriminators.pixels import fit_pixels
 from agents.models.discriminator import Discriminator
+from agents.models.scorer import ImageTower
 from agents.models.threads import one_thread
 from schemas.errors import PochadeError
 from tests.agents.learning.discriminators.planted import Drafts, drafts
@@ -141,6 +142,16 @@ def test_a_head_learns_on_a_frozen_encoder_that_its_folder_names(with_prompt: bo
     assert (tmp_path / "it" / "model.safetensors").stat().st_size < 100_000
     loaded = Discriminator.load(tmp_path / "it").score(test.images, test.prompts)
     assert loaded == pytest.approx(expected, abs=0.02)
+
+
+def test_a_head_learns_on_the_frozen_tower_of_the_family_which_its_folder_copies(tmp_path: Path) -> None:
+    known, test = (shown(drafts(count, seed)) for count, seed in ((240, 7), (100, 8)))
+    torch.manual_seed(4)
+    fitted = fit_embedding(*known, ImageTower(), schedule=HEADS)
+    scores = fitted.logits(test.images, test.prompts)
+    assert auc(scores, test.right > 0.5) > 0.8
+    expected = confidence(scores, *fitted.save(tmp_path / "it", "it", scores, test.right))
+    assert Discriminator.load(tmp_path / "it").score(test.images, test.prompts) == pytest.approx(expected, abs=0.02)
 
 
 def test_an_encoder_of_images_alone_is_refused_where_it_should_read_prompts(tmp_path: Path) -> None:

@@ -102,6 +102,9 @@ def test_the_rules_are_searched_written_and_reported(
     assert told["pair"] == ["light", "heavy"]
     assert told["weights"] == pytest.approx(reference.weights)
     assert {"searched", "equal_weights", "number_of_objects", "random_routers"} <= set(told)
+    held_out = made_up().held_out()
+    assert (told["taught"], told["prompts"]) == ((~held_out).sum(), held_out.sum())  # reported on what taught nothing
+    assert told["taught"] > 2 * told["prompts"]
 
 
 def test_what_is_not_known_of_a_prompt_teaches_nothing() -> None:

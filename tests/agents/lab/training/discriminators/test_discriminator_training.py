@@ -1,7 +1,7 @@
 """From images of the family to calibrated discriminators, by what `pochade learn` fits and calibrates with."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,17 @@ def test_the_papers_discriminators_are_fitted_calibrated_and_saved_as_learn_does
 ) -> None:
     monkeypatch.setattr(discriminator, "RENDERINGS", 64)
     monkeypatch.setattr(discriminator, "NETWORK", Schedule(epochs=1, batch=80))
+    shown: dict[str, list[tuple[list[np.ndarray], np.ndarray]]] = {"network": [], "embedding": []}
+
+    def seeing(kind: str, fit: Callable[..., Fitted]) -> Callable[..., Fitted]:
+        def fit_and_keep(images: list[np.ndarray], prompts: list[str], real: np.ndarray, **how: Any) -> Fitted:
+            shown[kind].append((images, real))
+            return fit(images, prompts, real, **how)
+
+        return fit_and_keep
+
+    monkeypatch.setattr(discriminator, "fit_network", seeing("network", discriminator.fit_network))
+    monkeypatch.setattr(discriminator, "fit_embedding", seeing("embedding", discriminator.fit_embedding))
     whole = a_scorer()
     save(tmp_path / "scorer", {"width": 64, **whole.encoder.config}, whole.parts())
     keep_tokenizer(tmp_path / "scorer")
@@ -94,3 +105,12 @@ def test_the_papers_discriminators_are_fitted_calibrated_and_saved_as_learn_does
     notes = [json.loads((tmp_path / f"discriminator_{name}.json").read_text()) for name in ("real-heavy", "embedding")]
     assert [note["samples"] for note in notes] == [64 + 32, 64 + 64 + 32]
     assert notes[1]["parameters"] < notes[0]["parameters"]  # of the head alone
+    generated = [*light.images, *heavy.images]
+    true = discriminator.renderings(np.random.default_rng([1, 1 << 20]), 64)
+    for (images, is_real), real, fake in (
+        (shown["network"][0], true, generated),
+        (shown["network"][1], heavy.images, light.images),
+        (shown["embedding"][0], true, generated),
+    ):
+        assert np.array_equal([image for image, label in zip(images, is_real, strict=True) if label == 1], real)
+        assert np.array_equal([image for image, label in zip(images, is_real, strict=True) if label == 0], fake)
