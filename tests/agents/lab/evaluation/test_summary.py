@@ -101,6 +101,15 @@ def test_figures_are_those_of_the_arrays() -> None:
     )
 
 
+def test_each_pair_has_metrics_and_judges_beside_what_a_random_choice_reaches() -> None:
+    for pair in summary()["pairs"].values():
+        assert set(pair["discriminators"]) == {"facts", "cosine"}
+        curves = pair["curves"]
+        chance = pair["light_quality"] + np.array(curves["share"]) * (pair["heavy_quality"] - pair["light_quality"])
+        assert curves["quality"]["random"]["value"] == pytest.approx(chance, abs=1e-4)
+        assert set(curves["quality"]) == {"mlp", "rule", "facts", "cosine", "hybrid", "oracle", "random"}
+
+
 def test_misses_are_told_by_kind_where_they_were_looked_at() -> None:
     misses = summary()["levels"]["tiny"]["misses"]
     assert list(misses) == list(KINDS)
