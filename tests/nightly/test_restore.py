@@ -1,8 +1,8 @@
-"""Restore drills: five losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
+"""Restore drills: six losses on a live deployment, each seen and mended as `streams/operator/RESTORE.md` says.
 
 The page's bash blocks are run as they stand, and its text blocks are what `pochade doctor` says, but for numbers. The
 tests follow each other on one deployment: each role a process, a broker of its own, Milvus Lite, a bucket of an S3
-server. The last one takes its broker's disk.
+server. The last but one takes its broker's disk.
 """
 
 import os
@@ -20,6 +20,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from moto.s3.models import S3Backend
 
+from replay.verify.chaos import brokers
+from replay.verify.chaos.brokers import BrokerCluster
 from schemas.ids import new_request_id
 from schemas.messages import GenerateOptions, GenerateRequest
 from schemas.topics import PLAN
@@ -33,7 +35,8 @@ from streams.settings import PREFIX, Settings, load
 from streams.store.open import open_store
 from streams.vectors import lite, lite_server
 from tests.integration import waiting
-from tests.integration.pipeline import ROLES, Pipeline
+from tests.integration.clusters import on, running_cluster
+from tests.integration.pipeline import ROLES, Pipeline, all_completed
 from tests.integration.waiting import ask, poll_until
 from tests.paths import CATALOGS, ROOT
 from tests.patience import PATIENCE_S
@@ -44,6 +47,7 @@ CATALOG: Final = str(CATALOGS / "chaos-reuse.toml")
 BUCKET, REGION = "pictures", "us-east-1"
 LIMIT_S: Final = 300  # of a wait, however busy the machine is
 COUNT: Final = 8  # requests that have ended before a loss
+SMALL: Final = {"rest": ["classifier", "router", "discriminator", "ledger", "planner"], "worker-1": ["worker"]}
 
 
 class Section(NamedTuple):
@@ -156,7 +160,7 @@ class Drill(Pipeline):
 def patience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(waiting, "PATIENCE_S", LIMIT_S)
-        for module, limit in ((embedded, "READY_LIMIT_S"), (forkserver, "START_TIMEOUT_S")):
+        for module, limit in ((embedded, "READY_LIMIT_S"), (brokers, "READY_LIMIT_S"), (forkserver, "START_TIMEOUT_S")):
             patch.setattr(module, limit, LIMIT_S)
         yield
 
@@ -333,8 +337,49 @@ def test_the_disk_of_the_only_broker(drill: Drill, settings: Settings, tmp_path:
         again.close()
 
 
+@pytest.fixture
+def cluster(new_home: Callable[[], pathlib.Path]) -> Iterator[BrokerCluster]:
+    with running_cluster(new_home) as running:
+        yield running
+
+
+def test_the_disk_of_one_broker_of_three(cluster: BrokerCluster, tmp_path: pathlib.Path) -> None:
+    page = section("The disk of one broker of three")
+    settings = on(cluster, tmp_path)
+    create_topics(settings, ["light", "heavy"])
+    poll_until(cluster.is_in_sync, "every copy in sync")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    drill = Drill(
+        settings, logs, extra=[f"kafka.bootstrap_servers={cluster.bootstrap}"], roles=SMALL, catalog="profile"
+    )
+    try:
+        drill.start()
+        before = drill.completed(drill.asked(COUNT, "hearts"))
+        ids = drill.asked(COUNT, "stars")
+        poll_until(lambda: all(cluster.can_lose(node) for node in cluster.nodes), "every copy in sync")
+        lost = cluster.controller()  # the one that hurts most
+        cluster.kill(lost)
+        poll_until(lambda: not cluster.is_alive(lost), "the broker is dead")
+        shutil.rmtree(cluster.folder(lost) / "data")
+        drill.sees(page.seen[0])
+        drill.completed([*ids, *drill.asked(COUNT, "trees")])
+
+        cluster.start(lost)  # which formats an empty disk by Kafka's own tool
+        poll_until(cluster.is_in_sync, "every copy in sync again")
+        drill.says_ok_of("copies")
+        for other in set(cluster.nodes) - {lost}:
+            poll_until(lambda other=other: cluster.can_lose(other), "every record on the new disk, too")
+        all_completed(before)
+        drill.completed(drill.asked(2, "moons"))
+        drill.holds()
+    finally:
+        drill.close()
+
+
 def test_every_row_of_the_page_names_its_test_and_its_section() -> None:
     rows = re.findall(r"^\|.*`(test_\w+)` \|$", PAGE.read_text(), re.M)
     assert rows == [name for name in rows if name in globals()]
-    titles = {title.lower() for title in re.findall(r"^## (The .+)$", PAGE.read_text(), re.M)}
-    assert {name.removeprefix("test_").replace("_", " ") for name in rows} <= titles
+    assert {name.removeprefix("test_").replace("_", " ") for name in rows} == {
+        title.lower() for title in re.findall(r"^## (The .+)$", PAGE.read_text(), re.M)
+    }
