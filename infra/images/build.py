@@ -73,14 +73,14 @@ def build(name: str, out: pathlib.Path, level: int = 6, key: pathlib.Path | None
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=f".{name}-") as work, _ours(image.ours) as ours:
         trees = _trees(pathlib.Path(work), files, lock.read_text(), ours)
+        base, *others = trees.values()
+        known = contents.licences(base, packages, others)  # before the layers, which take long to compress
         layers = []
         for part, tree in trees.items():
             file = pathlib.Path(work, f"{part}.tar.gz")
             users = [rootfs.HOME] if part == "debian" else []
             layers.append(Named(part, rootfs.write(trees["debian"], tree, file, level, users), file))
         digest = write_layout(out / name, "latest", layers, _config(image), _labels(image))
-        base, *others = trees.values()
-        known = contents.licences(base, packages, others)
         (out / f"{name}.licences.tsv").write_text("".join("\t".join(each) + "\n" for each in known))
         bill = contents.bill(f"pochade-{name}", digest, base, others, known, CACHE)
         (out / f"{name}.cdx.json").write_text(json.dumps(bill, indent=1) + "\n")

@@ -9,13 +9,14 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from infra.images import debian, rootfs
 from schemas.errors import PochadeError
 
 TOOL = "cyclonedx-bom==7.5.0"
 SPECIFICATION = "1.6"
+METADATA_ALONE: Final = "none stated (metadata alone, no files)"  # of a wheel that only requires others
 CHECK = """
 import sys
 from cyclonedx.schema import SchemaVersion
@@ -38,7 +39,7 @@ def licences(base: pathlib.Path, packages: Iterable[debian.Package], layers: Seq
     """The licence of each package, with its text's file in the image.
 
     Raises:
-        PochadeError: a package has neither a text nor a name of its licence.
+        PochadeError: a package with files has neither a text nor a name of its licence.
     """
     found = [_of_deb(base, each) for each in packages]
     for layer in layers:
@@ -62,6 +63,8 @@ def _of_wheel(wheel: importlib.metadata.Distribution) -> Licence:
     classified = [each.split(" :: ")[-1] for each in about.get("classifier", []) if each.startswith("License ::")]
     if not named or len(str(named)) > 120:  # some put the whole text there
         named = "; ".join(classified)
+    if not named and wheel.files and all(each.parts[0].endswith(".dist-info") for each in wheel.files):
+        named = METADATA_ALONE
     texts = [each for each in wheel.files or [] if re.search(r"(?i)\b(licen[cs]e|copying|notice)", each.name)]
     paths = sorted(f"/{rootfs.PACKAGES}/{each}" for each in texts if each.suffix not in (".py", ".pyc"))
     return Licence("wheel", wheel.name, wheel.version, str(named), ",".join(paths))

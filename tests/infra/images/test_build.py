@@ -150,3 +150,18 @@ def test_a_deb_s_licences_are_those_that_its_copyright_file_names(tmp_path: path
     file.write_text("Format: 1.0\nLicense: GPL-2+\n text\nLicense: MIT\nLicense: GPL-2+\n")
     (found,) = contents.licences(tmp_path, [debian.Package("x", "1", "0" * 64)], [])
     assert found == ("deb", "x", "1", "GPL-2+; MIT", "/usr/share/doc/x/copyright")
+
+
+def a_wheel(layer: pathlib.Path, name: str, *files: str) -> None:
+    about = layer / rootfs.PACKAGES / f"{name}-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1\n")
+    (about / "RECORD").write_text("".join(f"{each},,\n" for each in (f"{name}-1.dist-info/METADATA", *files)))
+
+
+def test_a_wheel_of_metadata_alone_needs_no_licence_and_one_with_code_does(tmp_path: pathlib.Path) -> None:
+    a_wheel(tmp_path, "meta")
+    assert contents.licences(tmp_path, [], [tmp_path]) == [("wheel", "meta", "1", contents.METADATA_ALONE, "")]
+    a_wheel(tmp_path, "code", "code/__init__.py")
+    with pytest.raises(PochadeError, match="no licence is stated by code$"):
+        contents.licences(tmp_path, [], [tmp_path])
