@@ -174,15 +174,19 @@ def test_topic_names_are_typed_once() -> None:
     assert not [str(p.relative_to(ROOT)) for p in outside if quoted.search(p.read_text())]
 
 
-def test_no_client_of_the_admin_asks_for_a_groups_offsets() -> None:
-    """It ends the process where the group's coordinator moves (librdkafka's issue 5040): a Consumer asks."""
+def test_no_role_asks_a_groups_coordinator_by_a_client_of_the_admin() -> None:
+    """It ends the process where the coordinator goes away (librdkafka's issue 5040, pull request 5397).
+
+    A Consumer asks for offsets, and a process of its own for the description of a group.
+    """
+    of_coordinators = r"\.((list|alter)_consumer_group_offsets|(describe|delete)_consumer_groups)\b"
     asking = [
         str(path.relative_to(ROOT))
         for room in ("streams", "agents", "replay")
         for path in sources(room)
-        if re.search(r"\.list_consumer_group_offsets\b", path.read_text())
+        if re.search(of_coordinators, path.read_text())
     ]
-    assert not asking
+    assert asking == ["streams/kafka/groups/description.py"]
 
 
 def test_a_process_of_roles_has_one_http_server() -> None:

@@ -10,9 +10,9 @@ from schemas.messages import Heartbeat
 from schemas.topics import FLEET, PLAN, PLAN_KEY, PROMPTS
 from streams.clock import now_ms
 from streams.control.heartbeats import newest_beats
-from streams.kafka.clients import ANSWER_LIMIT_S
+from streams.kafka.clients import ANSWER_LIMIT_S, client_config
 from streams.kafka.consumers import snapshot
-from streams.kafka.groups.members import members_of
+from streams.kafka.groups.description import Group, described
 from streams.kafka.topics import own_topics
 from streams.settings import Settings
 
@@ -57,15 +57,16 @@ def members(settings: Settings, roles: Collection[str] = GROUPS) -> dict[str, in
 
     Raises PochadeError where the broker does not answer.
     """
-    return {role: _members(settings, f"{settings.kafka.prefix}.{role}") for role in roles}
-
-
-def _members(settings: Settings, group: str) -> int:
+    groups = {f"{settings.kafka.prefix}.{role}": role for role in roles}
     try:
-        return len(members_of(settings, group))
-    except KafkaException as failure:
-        error = failure.args[0]
-        if error.code() == KafkaError._TIMED_OUT:
-            message = f"the broker did not describe group {group} within {ANSWER_LIMIT_S:g} s: is it overloaded?"
-            raise PochadeError(message) from None
-        return 0 if error.code() == KafkaError.GROUP_ID_NOT_FOUND else 1
+        found = described(client_config(settings), list(groups))
+    except KafkaException:
+        message = f"the broker did not describe {', '.join(groups)} within {ANSWER_LIMIT_S:g} s: is it overloaded?"
+        raise PochadeError(message) from None
+    return {groups[name]: _count(group) for name, group in found.items()}
+
+
+def _count(group: Group | KafkaError) -> int:
+    if isinstance(group, KafkaError):
+        return 0 if group.code() == KafkaError.GROUP_ID_NOT_FOUND else 1
+    return len(group.members)

@@ -32,7 +32,8 @@ from streams.kafka.consumers import snapshot
 from streams.kafka.consumers.offsets import unread
 from streams.kafka.consumers.snapshot import oldest_ms
 from streams.kafka.groups import groups
-from streams.kafka.groups.members import Member, members
+from streams.kafka.groups.description import Member
+from streams.kafka.groups.members import members
 from streams.kafka.transactions.lease import KafkaLease
 from streams.operator import checks, cluster, reuse_checks, reuse_index
 from streams.operator.checks import READS, Attendance

@@ -19,6 +19,7 @@ from schemas.errors import PochadeError
 from schemas.topics import full_name, topics_of
 from streams.broker import probe
 from streams.kafka.clients import ANSWER_LIMIT_S, client_config
+from streams.kafka.groups.description import Group, described
 from streams.security.refusals import refused_by_python
 from streams.security.security import FAUST_ROLES, PLAINTEXT, SSL
 from streams.settings import Settings
@@ -94,7 +95,7 @@ def _missing(config: Mapping[str, str], prefix: str, role: str, variants: Sequen
     client = AdminClient(dict(config))  # must live until the answers are here
     return [
         *_on_topics(client, prefix, role, variants),
-        *_on_groups(client, prefix, role, variants),
+        *_on_groups(config, prefix, role, variants),
         *_on_transactions(config, prefix, role),
     ]
 
@@ -136,7 +137,7 @@ def _operations(future: "Future[Any]") -> set[str] | None:
     return None if held is None else {right.name for right in held}
 
 
-def _on_groups(client: AdminClient, prefix: str, role: str, variants: Sequence[str]) -> list[str]:
+def _on_groups(config: Mapping[str, str], prefix: str, role: str, variants: Sequence[str]) -> list[str]:
     wanted: dict[str, set[str]] = {}
     for group in GROUPS[role]:
         if not group.name:
@@ -145,12 +146,13 @@ def _on_groups(client: AdminClient, prefix: str, role: str, variants: Sequence[s
             wanted[full_name(prefix, name)] = set(group.operations)
     if not wanted:
         return []
-    answers = client.describe_consumer_groups(
-        list(wanted), include_authorized_operations=True, request_timeout=ANSWER_LIMIT_S
-    )
+    try:
+        answers = described(config, list(wanted), with_operations=True)
+    except KafkaException:
+        return []  # no answer is no evidence
     missing = []
-    for name, future in answers.items():
-        held = _operations(future)
+    for name, found in answers.items():
+        held = found.operations if isinstance(found, Group) else set[str]() if found.code() in DENIED else None
         can = {right.title().replace("_", "") for right in held or ()}  # ALTER_CONFIGS -> AlterConfigs
         lacks = sorted(wanted[name] - can) if held is not None else []
         missing += [f"{', '.join(map(_shouted, lacks))} on group {name}"] if lacks else []

@@ -43,7 +43,7 @@ from streams.settings import Settings
 
 log = logging.getLogger(__name__)
 
-ASK_S = 0.2  # between two questions whether the cluster lists a member that has no partition
+ASK_S = 0.5  # between two questions whether the cluster lists a member that has no partition
 TRIAL_S = 3.0  # a member had partitions or was refused after 0.1 s (measured)
 SILENT = logging.Logger("librdkafka", logging.CRITICAL + 1)  # a refusal is fatal to one client, and an answer to us
 DENIED = {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
@@ -217,7 +217,7 @@ def unwarned() -> Iterator[None]:
 def _members(settings: Settings, group: str) -> Collection[str]:
     """The ids of a group's members, as far as this user may see them."""
     try:
-        return members_of(settings, group)
+        return members_of(settings, group, TRIAL_S)
     except KafkaException:
         return ()
 

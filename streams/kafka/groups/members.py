@@ -5,13 +5,12 @@ That is a member that owns no partition though no other has them all, or one tha
 
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from schemas.errors import PochadeError
 from streams.kafka.clients import ANSWER_LIMIT_S, ClusterSettings, client_config
+from streams.kafka.groups.description import Member, described
 from streams.kafka.groups.fetch_watch import FetchWatch
 
 SETTLES_S = 10.0  # a cluster that has just begun has no coordinator of groups until one was asked for
@@ -25,36 +24,22 @@ class MembershipLost(PochadeError):
     """The cluster has given a member's partitions to no member, or the member is given no records of them."""
 
 
-class Member(NamedTuple):
-    """A member of a group, as the cluster describes it."""
-
-    client_id: str
-    host: str
-    partitions: int  # that the cluster has given it
-
-
-def members(cluster: ClusterSettings, group: str) -> dict[str, Member]:
-    """Return member id -> member.
+def members(cluster: ClusterSettings, group: str, limit_s: float = ANSWER_LIMIT_S) -> dict[str, Member]:
+    """Return member id -> member. `limit_s`: longest time for the cluster's answer.
 
     Raises:
         KafkaException: the cluster does not answer in time, refuses this user, or knows of no such group
             (GROUP_ID_NOT_FOUND).
     """
-    client = AdminClient(client_config(cluster))  # must live until the answer is here
-    answer = client.describe_consumer_groups([group], request_timeout=ANSWER_LIMIT_S)[group]
-    try:
-        found = answer.result(2 * ANSWER_LIMIT_S).members
-    except TimeoutError:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no broker described group {group} in time")) from None
-    return {
-        each.member_id: Member(each.client_id, each.host.lstrip("/"), len(each.assignment.topic_partitions))
-        for each in found
-    }
+    found = described(client_config(cluster), [group], limit_s=limit_s)[group]
+    if isinstance(found, KafkaError):
+        raise KafkaException(found)
+    return found.members
 
 
-def members_of(cluster: ClusterSettings, group: str) -> dict[str, int]:
-    """Return member id -> number of partitions that the cluster has given it. Raises as `members`."""
-    return {name: each.partitions for name, each in members(cluster, group).items()}
+def members_of(cluster: ClusterSettings, group: str, limit_s: float = ANSWER_LIMIT_S) -> dict[str, int]:
+    """Return member id -> number of partitions that the cluster has given it. `limit_s`, errors: as of `members`."""
+    return {name: each.partitions for name, each in members(cluster, group, limit_s).items()}
 
 
 def is_lost(member_id: str, partitions: Mapping[str, int]) -> bool:

@@ -163,5 +163,5 @@ def test_a_wheel_of_metadata_alone_needs_no_licence_and_one_with_code_does(tmp_p
     a_wheel(tmp_path, "meta")
     assert contents.licences(tmp_path, [], [tmp_path]) == [("wheel", "meta", "1", contents.METADATA_ALONE, "")]
     a_wheel(tmp_path, "code", "code/__init__.py")
-    with pytest.raises(PochadeError, match="no licence is stated by code$"):
+    with pytest.raises(PochadeError, match=r"no licence is stated by code$"):
         contents.licences(tmp_path, [], [tmp_path])

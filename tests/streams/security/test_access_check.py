@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from streams.broker import probe
+from streams.kafka.groups.description import Group
 from streams.security import access_check
 from streams.security.access_check import check_access
 from streams.settings import load
@@ -45,7 +46,8 @@ def test_a_role_warns_of_a_user_with_rights_that_no_role_needs(
         return found
 
     wanted: list[str] = []
-    client = SimpleNamespace(describe_topics=described, describe_consumer_groups=described)
+    client = SimpleNamespace(describe_topics=described)
+    monkeypatch.setattr(access_check, "described", lambda _config, groups, **_: dict.fromkeys(groups, Group({}, None)))
     monkeypatch.setattr(access_check, "AdminClient", lambda _config: client)
     monkeypatch.setattr(access_check, "TopicCollection", lambda names: wanted.extend(names))
     monkeypatch.setattr(probe, "probe", lambda *_: None)
