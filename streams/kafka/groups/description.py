@@ -95,8 +95,5 @@ def _ask(config: dict[str, str], groups: list[str], with_operations: bool, limit
 
 
 if __name__ == "__main__":
-    from streams.processes.children import die_with
-
-    die_with(os.getppid())
     print(json.dumps(_ask(*json.load(sys.stdin))), flush=True)
     os._exit(0)  # an end of the client would wait for answers that are owed
