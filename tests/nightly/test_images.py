@@ -95,13 +95,21 @@ def home(root: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
 
 def environment(root: pathlib.Path, brokers: str) -> dict[str, str]:
     """What the image's config sets, and which deployment it is."""
-    layout = root.parents[1] / "serving"
+    return {
+        **stated_by(root.parents[1] / "serving"),
+        "POCHADE_KAFKA__BOOTSTRAP_SERVERS": brokers,
+        "POCHADE_CATALOG": "profile",
+    }
+
+
+def stated_by(layout: pathlib.Path) -> dict[str, str]:
+    """The variables that an image's config sets."""
     (described,) = json.loads((layout / "index.json").read_text())["manifests"]
     manifest = json.loads((layout / "blobs" / described["digest"].replace(":", "/")).read_text())
     config = json.loads((layout / "blobs" / manifest["config"]["digest"].replace(":", "/")).read_text())["config"]
     stated = dict(each.split("=", 1) for each in config["Env"])
     stated["PATH"] += ":/usr/sbin:/bin"  # for what calls chroot
-    return {**stated, "POCHADE_KAFKA__BOOTSTRAP_SERVERS": brokers, "POCHADE_CATALOG": "profile"}
+    return stated
 
 
 def test_serving_is_small_and_mostly_what_others_make(built: Built) -> None:
@@ -224,3 +232,23 @@ def test_a_home_that_cannot_be_written_is_one_sentence(
     assert done.returncode == 1
     assert len(errors) == 1
     assert re.match(r"error: .*Read-only file system", errors[0])
+
+
+@pytest.mark.skipif(
+    "TEST_WORKER_IMAGE" not in os.environ, reason="TEST_WORKER_IMAGE names no folder with a built worker"
+)
+def test_the_worker_generates_with_the_tiny_models_from_a_read_only_root(tmp_path: pathlib.Path) -> None:
+    """All roles in one process; 6 GB are unpacked beside the layout, once."""
+    out = pathlib.Path(os.environ["TEST_WORKER_IMAGE"])
+    if not (out / "unpacked").exists():
+        done = run(*tool("umoci", CACHE), "unpack", "--image", f"{out}/worker:latest", str(out / "unpacked"))
+        assert done.returncode == 0, done.stderr
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, 65532, 65532)
+    command = ["pochade", "try", "a red heart", "--out", "/var/lib/pochade/out"]
+    tried = run(*inside(out / "unpacked" / "rootfs", home, *command), **stated_by(out / "worker"), OMP_NUM_THREADS="1")
+    assert tried.returncode == 0, tried.stderr
+    assert "COMPLETED  a red heart" in tried.stdout
+    (image,) = (home / "out").glob("a-red-heart-*.png")
+    assert image.read_bytes().startswith(b"\x89PNG")
