@@ -27,7 +27,8 @@ from tests.lines_behind import ROLES, lines_behind, parts_behind, table
 # 5 behind either are the limit of images, which documents and settings take from one declaration.
 # 60 behind the router and 4 behind the ledger are who is alive, and two processes under one id.
 # 84 behind the ledger have a process of its own ask for the members of a group.
-MAX_LINES = {"router": 8545, "ledger": 6158}
+# 7 behind the router say which models could do what the named one cannot.
+MAX_LINES = {"router": 8552, "ledger": 6158}
 
 
 @pytest.mark.parametrize("role", ROLES)

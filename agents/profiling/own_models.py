@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from agents.engines.families import GUIDANCE, PARTS, signature_of_kind
 from schemas.errors import PochadeError
@@ -189,9 +189,12 @@ def _weights(folder: pathlib.Path, index: Mapping[str, Any]) -> tuple[str, Count
     parts = [name for name, part in index.items() if isinstance(part, list) and part[0]]
     for file in (file for part in parts for file in sorted((folder / part).glob("*.safetensors"))):
         kind = "".join(re.findall(r"\.(fp16|bf16|non_ema)\b", file.name)[:1])
-        with safe_open(file, framework="pt") as opened:
-            for tensor in map(opened.get_slice, opened.keys()):
-                found.setdefault(kind, Counter())[tensor.get_dtype()] += math.prod(tensor.get_shape())
+        try:
+            with safe_open(file, framework="pt") as opened:
+                for tensor in map(opened.get_slice, opened.keys()):
+                    found.setdefault(kind, Counter())[tensor.get_dtype()] += math.prod(tensor.get_shape())
+        except (OSError, SafetensorError) as error:
+            raise PochadeError(f"{file} cannot be read: {error}") from error
     files = "" if found[""] else max(found)
     return files, found[files]
 

@@ -37,7 +37,14 @@ class Composed:
             found = [(name, fault) for name, fault in faults.items() if fault is not None]
             found = [each for each in found if catalog.served[each[0]].components] or found
             said = "; ".join(fault.reason for _, fault in found)
-            self.fault = Fault(f"{said}; no component is left out: name what a level has, or none", found[0][1].param)
+            others = [name for name in catalog.served if _could(options, name, catalog)]
+            can = f"{' and '.join(others)} can: name {'it' if len(others) == 1 else 'one of them'}, or no model"
+            self.fault = Fault(f"{said}; {can if others else 'ask for what a level has'}", found[0][1].param)
+
+
+def _could(options: GenerateOptions, name: str, catalog: Catalog) -> bool:
+    """Return whether a variant would do what a request asks for, if the request named no model."""
+    return bool(options.model) and unhonoured(replace(options, model=""), catalog.served[name].offer) is None
 
 
 class Fit(NamedTuple):

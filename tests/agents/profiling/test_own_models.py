@@ -171,3 +171,18 @@ def test_a_hub_model_is_pinned_to_its_commit_and_without_a_network_a_sentence_sa
         read_model("someone/sdxl-turbo")
     with pytest.raises(PochadeError, match="no folder here, and no OWNER/NAME"):
         read_model("./not-there")
+
+
+@pytest.mark.parametrize("how", ["a link to nothing", "a download that broke off"])
+def test_weights_that_cannot_be_read_are_named(toys: Toys, tmp_path: pathlib.Path, how: str) -> None:
+    folder = tmp_path / "own"
+    shutil.copytree(toys("sd15"), folder)
+    file = next((folder / "unet").glob("*.safetensors"))
+    content = file.read_bytes()
+    file.unlink()
+    if how == "a link to nothing":
+        file.symlink_to(tmp_path / "gone.safetensors")
+    else:
+        file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(PochadeError, match=rf"{file.name} cannot be read: "):
+        read_model(str(folder), None)

@@ -77,10 +77,11 @@ def test_a_request_goes_where_its_components_are_honoured(options: GenerateOptio
     ("options", "reason"),
     [
         (GenerateOptions(adapters=("neon",)), "styles has no adapter 'neon': its adapters are candy, frost"),
-        (GenerateOptions(model="light", adapters=("candy",)), "light has no adapter 'candy': it has no adapters"),
+        (GenerateOptions(model="light", adapters=("candy",)), "it has no adapters; styles can: name it"),
         (GenerateOptions(model="chalk", adapters=("candy",)), "adapter candy is for poster, not for chalk"),
         (GenerateOptions(model="postr"), "did you mean 'poster'"),
-        (GenerateOptions(image=URI, mask=URI), "styles begins with no mask"),
+        (GenerateOptions(image=URI, mask=URI), "styles begins with no mask; ask for what a level has"),
+        (GenerateOptions(model="light", image=URI), "light begins with no image; styles can: name it, or no model"),
     ],
 )
 def test_what_nothing_honours_is_rejected_though_it_is_not_strict(options: GenerateOptions, reason: str) -> None:
