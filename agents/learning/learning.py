@@ -24,7 +24,7 @@ from agents.learning.discriminators.fitting import real_against_generated
 from agents.learning.kinds import Fitting, classifier, discriminator
 from agents.learning.progress import shown
 from agents.learning.recovery import recovery
-from agents.profiling.generation.orders import GeneratedImages, StoredImages
+from agents.profiling.generation.orders import GeneratedImages, Order, StoredImages
 from agents.profiling.generation.pool import GenerationPool
 from agents.profiling.generation.quality import Scorer, at_standard, name_of
 from agents.profiling.generation.scoring import Scoring
@@ -179,17 +179,21 @@ def worth_of(difficulty: np.ndarray, light: np.ndarray, heavy: np.ndarray, seed:
     return Worth(found.value, found.low, found.high, int(known.sum()))
 
 
-def _generated(asked: Asked, parts: Parts) -> dict[str, GeneratedImages]:
-    """The judged images of the prompts to fit and calibrate with; a dearer level's of the first `pairs`, then nan."""
-    rows, scoring = parts.taught, Scoring(asked.scorer)
-    pool = GenerationPool(asked.out / ".cache", jobs=asked.jobs, devices=asked.devices)
-    levels = by_time(asked.catalog)
+def orders_to_learn(asked: Asked, parts: Parts, judged_by: str = "") -> dict[str, Order]:
+    """The prompts to fit and calibrate with, by level; a dearer level has the first `pairs` of them."""
+    rows, levels = parts.taught, by_time(asked.catalog)
     counts = {variant.name: len(rows) if variant is levels[0] else min(asked.pairs, len(rows)) for variant in levels}
-    orders = {
-        variant.name: order(variant, asked.prompts.at(rows[: counts[variant.name]]), judged_by=scoring.marked_by())
+    return {
+        variant.name: order(variant, asked.prompts.at(rows[: counts[variant.name]]), judged_by=judged_by)
         for variant in levels
     }
-    return scoring.generate(pool, orders)
+
+
+def _generated(asked: Asked, parts: Parts) -> dict[str, GeneratedImages]:
+    """The judged images of `orders_to_learn`."""
+    scoring = Scoring(asked.scorer)
+    pool = GenerationPool(asked.out / ".cache", jobs=asked.jobs, devices=asked.devices)
+    return scoring.generate(pool, orders_to_learn(asked, parts, scoring.marked_by()))
 
 
 def _check_labels(asked: Asked, judged: Mapping[str, np.ndarray]) -> None:

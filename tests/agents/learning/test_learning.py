@@ -22,6 +22,7 @@ from agents.learning.kinds import Fitting
 from agents.learning.learning import Asked, parts_of, worth_of
 from agents.learning.prompts import seeded
 from agents.learning.retraining import retrain
+from agents.profiling.generation.orders import generate_into
 from agents.profiling.generation.quality import Score
 from agents.profiling.run import run as profile
 from schemas.errors import PochadeError
@@ -160,9 +161,12 @@ def test_a_judge_that_is_no_better_than_random_is_not_promoted(
         run(*asked, "--images", "to-label")
         draws = random.Random(7)
         label(tmp_path / "to-label" / "labels.csv", lambda _prompt, _level: draws.randrange(2))
+        again = Mock(wraps=generate_into)
+        monkeypatch.setattr("agents.profiling.generation.pool.generate_into", again)
         said = run(*asked, "--scorer", "labels:to-label/labels.csv")
     assert (said.exit_code, type(said.exception)) == (1, SystemExit), said.output
     assert said.output.count("not better than random, not promoted") == 2
+    assert again.call_count == 0  # each image was generated for the labels
     assert profiled.call_count == 1  # what is not promoted leaves a profile without another one
     catalog = catalogs.load(str(tmp_path / "learned" / "catalog.toml"))
     assert [*catalog.cascades, *catalog.discriminators, *catalog.classifiers] == []
