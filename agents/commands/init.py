@@ -25,11 +25,11 @@ BATCHES = (1, 2)
 BUDGET_S = 3.0  # for the repeats of one batch size
 UNTIMED = {"latency_ms": "{ 1 = 1000 }", "load_ms": 10_000, "memory": "not measured, as latency_ms and load_ms are not"}
 HEAD = """\
-# Two models of your own, written by `pochade init`. Measured on {device}: latency_ms (batch size -> ms for one call)
-# and load_ms. Quality was not: levels count by run time, the slower one as the better, until `quality` is in here:
-#   pochade profile --catalog {out} --prompt-file FILE --scorer CLIP --write
-# Nor was there a discriminator for images of these models: without [[cascades]] below no image is escalated. Requests
-# get the level that the plan chooses; `--quality low` and `--quality high` choose themselves. A cascade is made by:
+# Two models of your own, written by `pochade init`, which measured latency_ms (batch size -> ms for one call) and
+# load_ms on {device}. Levels without `quality` count by run time, the slower one as the better; this measures it:
+#   pochade profile --catalog {out} --out {folder} --prompt-file FILE --scorer CLIP --write
+# Without [[cascades]] no image is escalated, and requests get the level that the plan chooses; `--quality low` and
+# `--quality high` choose themselves. This makes a discriminator, and a cascade if it is better than random:
 #   pochade learn --catalog {out} --prompt-file FILE --scorer CLIP
 {slo}"""
 LEVEL = """
@@ -100,15 +100,18 @@ def init(obj: Any, light: str, heavy: str, slo: float | None, size: tuple[int, i
     device, itemsize, free = _place()
     for name, model in models.items():
         _describe(name, model, device, itemsize, free)
-    head = HEAD.format(device=device, out=out, slo=f"slo_s = {slo:g}\n" if slo else "")
+    head = HEAD.format(device=device, out=out, folder=out.parent, slo=f"slo_s = {slo:g}\n" if slo else "")
     text = head + "".join(level_text(name, model, UNTIMED) for name, model in models.items())
+    click.echo("loading each model and timing its images, which takes minutes for large ones ...", err=True)
     untimed = catalog_text.parse(text, out.stem).variants
     try:
         figures = {name: _figures(each, _timed(each, threads), threads) for name, each in untimed.items()}
     except PochadeError as error:
         out.write_text(text)
-        todo = f"correct {out}, which has all but times; `pochade doctor --models` checks it, `pochade profile "
-        raise PochadeError(f"{error}\n{todo}--no-quality --write --catalog {out}` measures it") from error
+        todo = (
+            f"correct {out}, which has all but times; `pochade doctor --models` checks it, `pochade profile --catalog "
+        )
+        raise PochadeError(f"{error}\n{todo}{out} --out {out.parent} --no-quality --write` measures it") from error
     text = head + "".join(level_text(name, models[name], measured) for name, measured in figures.items())
     times = {name: run_ms(each, 1) / 1000 for name, each in catalog_text.parse(text, out.stem).variants.items()}
     out.write_text(text)

@@ -138,7 +138,7 @@ def learn(
         click.echo(f"{export(asked, images)}: fill in the column right, 1 for good enough and 0 for not, then:")
         click.echo(f"  pochade learn --scorer labels:{images}/labels.csv, the other options as now, no --images")
         return
-    _write(asked, run(asked))
+    _write(asked, run(asked), catalog_name)
 
 
 def _prompts(obj: LazySettings, file: pathlib.Path | None, count: int, seed: int) -> "SeededPrompts":
@@ -167,27 +167,39 @@ def _follow(asked: "Asked", settings: "Settings", count: int) -> NoReturn:
     raise AssertionError("it follows for ever")
 
 
-def _write(asked: "Asked", learned: "Learned") -> None:
-    """Write the catalog, its profile, the card and the figures; report; exit with 1 where nothing is promoted."""
+def _write(asked: "Asked", learned: "Learned", catalog: str) -> None:
+    """Write the catalog, its profile, the card and the figures; report; exit with 1 where nothing is promoted.
+
+    `catalog`: name of what was learned for, or its file.
+    """
     from agents.commands.profile import save
     from agents.learning.card import card
     from agents.learning.learning import figures
+    from agents.learning.times import stale_times
     from agents.profiling.cascades.table import Choice
     from agents.profiling.catalog import updated
     from agents.profiling.machine import provenance
     from streams.parsing import catalog as catalog_text
 
     name, out, made = asked.catalog.name, asked.out, provenance()
+    notes = list(stale_times(asked.catalog.variants, learned.found.generated))
+    if notes:
+        again = f"pochade profile --catalog {catalog} --out {pathlib.Path(catalog).parent} --no-quality --write"
+        notes.append(
+            f"plans go by latency_ms: time again with `{again}`, then repeat this command; it keeps the images"
+        )
     profile = save(learned.wanted, learned.found, out, name)
     text = updated(learned.text, profile)
     (out / f"{name}.toml").write_text(text)
-    (out / "README.md").write_text(card(asked, learned, profile.guarantees, made))
+    (out / "README.md").write_text(card(asked, learned, profile.guarantees, made, notes))
     (out / "learned.json").write_text(json.dumps(figures(learned) | made, indent=1) + "\n")
     for level, share in learned.right.items():
         low, high = learned.interval(level)
         click.echo(f"{level}: {share:.3f} [{low:.3f}, {high:.3f}] of the held-out images are at standard")
     for kind, worth in learned.worth.items():
         click.echo(f"{kind}: {worth.in_words()}")
+    for note in notes:
+        click.echo(f"note: {note}")
     if learned.pair.discriminator:
         swept(catalog_text.parse(text, name), out / f"{name}.json", Choice(), is_kept=True)
     if not any(worth.is_promoted for worth in learned.worth.values()):

@@ -179,6 +179,7 @@ def profile(
     from agents.profiling.generation.quality import scorer_of
     from agents.profiling.profiling import Besides
     from agents.profiling.run import Wanted
+    from agents.profiling.seeded_prompts import SeededPrompts
     from streams.observing.cards import check_there, open_cards
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # what importing it warns of would break up the bars
@@ -197,7 +198,7 @@ def profile(
     wanted = Wanted(
         catalog=catalog,
         levels=_levels(catalog, levels),
-        asked=_asked(prompt_file, seed, count, stream),
+        asked=SeededPrompts(prompts=(), seeds=()) if no_quality else _asked(prompt_file, seed, count, stream),
         batches=_batches(batches),
         models=models,
         seed=seed,

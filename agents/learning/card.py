@@ -10,9 +10,13 @@ from planner.catalog.guarantees import OVERALL, Guarantee
 TITLES = {"discriminator": "Discriminator", "classifier": "Classifier"}
 
 
-def card(asked: Asked, learned: Learned, guarantees: Sequence[Guarantee], provenance: Mapping[str, Any]) -> str:
-    """Return the text of README.md, in Markdown."""
-    return "\n".join([*_lines(asked, learned, provenance), *_promised(guarantees)]) + "\n"
+def card(
+    asked: Asked, learned: Learned, guarantees: Sequence[Guarantee], provenance: Mapping[str, Any],
+    notes: Sequence[str] = (),
+) -> str:  # fmt: skip
+    """Return the text of README.md, in Markdown. `notes`: what is wrong with times of the catalog."""
+    noted = ["", *(f"- {note}" for note in notes)] if notes else []
+    return "\n".join([*_lines(asked, learned, provenance), *noted, *_promised(guarantees)]) + "\n"
 
 
 def _promised(guarantees: Sequence[Guarantee]) -> Iterator[str]:

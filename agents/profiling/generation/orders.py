@@ -5,6 +5,7 @@ resumed one by one.
 """
 
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -24,7 +25,7 @@ from schemas.messages import GenerateOptions
 from streams.store.latents import Latent
 
 BATCH, BATCH_PIXELS = 16, 512 * 512  # a call: images, and pixels in all, at most
-_IMAGES = "pictures"  # name of the images' array in files of parts
+_IMAGES, _TAKEN = "pictures", "taken_ms"  # names of the arrays of images and their times in files of parts
 
 
 def batch_of(variant: Variant) -> int:
@@ -167,6 +168,7 @@ class GeneratedImages:
     quality: np.ndarray  # [n] 0..1; nan: not judged
     facts: np.ndarray  # [n] share of the stated facts that hold; nan where not judged by facts
     missed: np.ndarray  # bool [n, kinds of facts that the world reads]
+    taken_ms: np.ndarray  # [n, 2] an image's part of its call, by CPU time and elapsed time; nan: not known
     files: tuple[Path, ...]
     counts: tuple[int, ...]  # images in each file
 
@@ -188,8 +190,10 @@ class GeneratedImages:
         """One part. Raises OSError, ValueError, KeyError for a file that is none."""
         with np.load(file, allow_pickle=False) as kept:
             quality = kept["quality"]
-            counts = (len(quality),)
-            return cls(quality=quality, facts=kept["facts"], missed=kept["missed"], files=(file,), counts=counts)
+            return cls(
+                quality=quality, facts=kept["facts"], missed=kept["missed"], files=(file,), counts=(len(quality),),
+                taken_ms=kept[_TAKEN] if _TAKEN in kept else np.full((len(quality), 2), np.nan),
+            )  # fmt: skip
 
 
 def joined(parts: Sequence[GeneratedImages]) -> GeneratedImages:
@@ -198,6 +202,7 @@ def joined(parts: Sequence[GeneratedImages]) -> GeneratedImages:
         quality=np.concatenate([part.quality for part in parts]),
         facts=np.concatenate([part.facts for part in parts]),
         missed=np.concatenate([part.missed for part in parts]),
+        taken_ms=np.concatenate([part.taken_ms for part in parts]),
         files=tuple(file for part in parts for file in part.files),
         counts=tuple(count for part in parts for count in part.counts),
     )
@@ -215,13 +220,19 @@ def generate_into(order: Order, file: Path, keeping: Keeping | None = None) -> N
     """
     engine = opened(order.variant, order.threads, keeping)
     order = replace(order, drafts=None if order.drafts is None else _read(order.drafts))
-    calls = [generate_call(engine, call) for call in order.split(order.batch)]
+    calls, taken_ms = list[Generated](), list[tuple[float, float]]()
+    for call in order.split(order.batch):
+        cpu, wall, count = time.process_time(), time.perf_counter(), len(call.prompts)
+        calls.append(generate_call(engine, call))
+        spent = time.process_time() - cpu, time.perf_counter() - wall
+        taken_ms += [(1000 * spent[0] / count, 1000 * spent[1] / count)] * count
     images = np.stack([image for call in calls for image in _image_arrays(call)])
     marks = judge(order.judged_by, order.variant, order.captions or order.prompts, images)
     kept = _latent_arrays(order, [latent for call in calls for latent in call.latents]) if order.keeps_latents else {}
+    kept |= {_IMAGES: images, _TAKEN: np.array(taken_ms)}
     partial = file.with_suffix(".partial")
     with partial.open("wb") as out:
-        np.savez_compressed(out, allow_pickle=False, **{_IMAGES: images}, **marks._asdict(), **kept)
+        np.savez_compressed(out, allow_pickle=False, **marks._asdict(), **kept)
     partial.replace(file)
 
 

@@ -5,6 +5,7 @@ import csv
 import json
 import pathlib
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from unittest.mock import Mock
@@ -22,12 +23,14 @@ from agents.learning.kinds import Fitting
 from agents.learning.learning import Asked, parts_of, worth_of
 from agents.learning.prompts import seeded
 from agents.learning.retraining import retrain
-from agents.profiling.generation.orders import generate_into
+from agents.learning.times import stale_times
+from agents.profiling.generation.orders import GeneratedImages, generate_into
 from agents.profiling.generation.quality import Score
 from agents.profiling.run import run as profile
 from schemas.errors import PochadeError
 from streams import catalogs
 from streams.cli import LazySettings
+from streams.parsing.catalog import parse
 from streams.shipped import MODELS
 from tests.agents.learning.discriminators.planted import drafts
 from tests.integration.pages import blocks
@@ -118,6 +121,13 @@ def test_the_page_leads_from_a_catalog_without_evidence_to_a_promoted_pair(
     assert catalog.measured is not None
     assert sum(catalog.measured.prompts) == len(parts_of(300, 1).test)
     assert (folder / "learned" / "catalog.toml").read_text().startswith("# mine")
+    wanted = r"quick: an image in calls of 16 took (\S+) ms, and by the catalog's latency_ms it takes (\S+) ms"
+    noted = re.findall(wanted, said.output)
+    assert [float(given) for _taken, given in noted] == [0.2]  # of which no card is drawn
+    again = "`pochade profile --catalog catalog.toml --out . --no-quality --write`"
+    for text in (said.output, (folder / "learned" / "README.md").read_text()):
+        assert again in text
+        assert noted[0][0] in text
     promised = {each.discriminator: each for each in catalog.guarantees if each.level in ("quick", "good")}
     assert set(promised) == {"", "learned"}
     assert promised["learned"].standard == "a score of 0.5 or more by labels:to-label/labels.csv"
@@ -182,6 +192,17 @@ def test_a_scorer_that_cannot_be_opened_is_told_before_an_image_is_generated(tmp
         ):
             assert wrong in str(run(*asked, scorer).exception)
     assert not (tmp_path / "learned").exists()
+
+
+@pytest.mark.parametrize(("taken_ms", "is_said"), [(4.9, True), (6.0, False), (19.0, False), (21.0, True)])
+def test_a_level_s_time_is_called_in_question_from_a_factor_of_two(taken_ms: float, is_said: bool) -> None:
+    level = replace(parse(CATALOG, "mine").level("good"), latency_ms={1: 10.0})
+    nothing, taken = np.full(5, np.nan), np.full((5, 2), taken_ms)
+    taken[0] = 1e4  # one that was disturbed
+    images = GeneratedImages(quality=nothing, facts=nothing, missed=nothing, files=(), counts=(), taken_ms=taken)
+    assert bool(list(stale_times({"good": level}, {"good": images}))) == is_said
+    unknown = replace(images, taken_ms=np.full((5, 2), np.nan))
+    assert not list(stale_times({"good": level}, {"good": unknown}))
 
 
 def test_no_held_out_prompt_is_learned_from() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 import shutil
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import torch
 from diffusers import DiffusionPipeline
 from huggingface_hub import HfApi
 
-from agents.commands.init import UNTIMED, level_text
+from agents.commands.init import HEAD, UNTIMED, level_text
 from agents.engines import open_engine
 from agents.profiling.own_models import MARGIN, UNSTATED, read_model
 from schemas.errors import PochadeError
@@ -186,3 +187,12 @@ def test_weights_that_cannot_be_read_are_named(toys: Toys, tmp_path: pathlib.Pat
         file.write_bytes(content[: len(content) // 2])
     with pytest.raises(PochadeError, match=rf"{file.name} cannot be read: "):
         read_model(str(folder), None)
+
+
+def test_what_the_head_of_a_catalog_says_holds_also_when_quality_and_a_cascade_are_written_below_it() -> None:
+    head = HEAD.format(device="a card", out="catalog.toml", folder=".", slo="")
+    prose = " ".join(line.removeprefix("# ") for line in head.splitlines() if not line.startswith("#   "))
+    sentences = re.split(r"(?<=[.;:]) ", prose)
+    lacking = [sentence for sentence in sentences if re.search(r"\b(no|not|nor|none)\b", sentence, re.IGNORECASE)]
+    assert lacking
+    assert all(sentence.startswith("Without [[") for sentence in lacking), lacking

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from agents.commands.profile import profile
 from agents.engines import open_engine
-from agents.profiling import page_cache, plan_of_time, profiling
+from agents.profiling import page_cache, plan_of_time, profiling, world
 from agents.profiling import rounds as profiling_rounds
 from agents.profiling.catalog import on_pinned_cards, snippet, updated
 from agents.profiling.file import deferral
@@ -307,6 +307,7 @@ def test_prompts_outside_the_grammar_get_times_and_confidences_and_no_quality(
 @pytest.mark.usefixtures("no_rules_to_load")
 def test_without_quality_nothing_but_times_is_measured(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiling_rounds, "_in_new_process", lambda *asked: a_round())  # noqa: ARG005
+    monkeypatch.setattr(world, "installed", lambda: None)  # as without pochade-lab: no prompt is needed
     run_profile(tmp_path, "--no-quality")
     measured = parse((tmp_path / "small.json").read_text(), "small.json")
     assert measured.levels["light"].load_ms == 90.0
