@@ -47,7 +47,7 @@ def test_the_catalog_has_what_was_measured_and_says_what_was_not(toys: Toys, tmp
     for text in (out.read_text(), done.output):
         assert "not stated: read it where the model came from" in text
         assert "slower" in text
-    assert f"pochade profile --catalog {out} --prompt-file" in out.read_text()
+    assert f"pochade profile --catalog {out} --out {out.parent} --prompt-file" in out.read_text()
     assert f"export POCHADE_CATALOG={out}" in done.output
     assert "note: no discriminator judges images of these models" in done.output
 
