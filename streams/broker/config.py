@@ -12,8 +12,9 @@ _NODE: dict[str, str] = {
     "inter.broker.listener.name": "PLAINTEXT",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
     "auto.create.topics.enable": "false",
-    # after kill -9 the controller keeps the old registration this long before it lets the broker in again
-    "broker.session.timeout.ms": "2000",
+    # after kill -9 the controller keeps the old registration this long before it lets the broker in again: it serves
+    # after 8.5 s (4.5 with 2000). On a machine that is too busy for as long, all partitions lose their leader
+    "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "400",
     "num.network.threads": "2",
     "num.io.threads": "4",

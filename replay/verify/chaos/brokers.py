@@ -42,6 +42,7 @@ _SEVERAL: dict[str, str] = {
     "min.insync.replicas": "{in_sync}",
     "transaction.state.log.min.isr": "{in_sync}",
     "share.coordinator.state.topic.min.isr": "{in_sync}",
+    "broker.session.timeout.ms": "2000",  # others take over from one that is dead or frozen as soon
 }
 
 
