@@ -53,7 +53,7 @@ def described(
     except subprocess.TimeoutExpired:
         raise _unanswered(groups) from None
     if done.returncode != 0:
-        raise _unanswered(groups)
+        raise _unanswered(groups, done.stderr)
     return {
         name: KafkaError(*found["error"])
         if "error" in found
@@ -65,23 +65,23 @@ def described(
     }
 
 
-def _unanswered(groups: Sequence[str]) -> KafkaException:
-    return KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no broker described {', '.join(groups)} in time"))
+def _unanswered(groups: Sequence[str], said: str = "") -> KafkaException:
+    why = f"no broker described {', '.join(groups)} in time; {' '.join(said.splitlines()[-1:])[-200:]}".rstrip("; ")
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT, why))
 
 
-def _ask(config: dict[str, str], groups: list[str], with_operations: bool, limit_s: float) -> dict[str, dict[str, Any]]:
+def _ask(config: dict[str, str], groups: list[str], operations: bool, limit_s: float) -> dict[str, dict[str, Any]]:
     from confluent_kafka.admin import AdminClient
 
     client = AdminClient(config)  # must live until the answers are here
-    answers = client.describe_consumer_groups(
-        groups, include_authorized_operations=with_operations, request_timeout=limit_s
-    )
+    answers = client.describe_consumer_groups(groups, include_authorized_operations=operations, request_timeout=limit_s)
     found = dict[str, dict[str, Any]]()
     for name, future in answers.items():
         try:
             group = future.result(limit_s)
         except KafkaException as failure:
-            error: KafkaError = failure.args[0]
+            if (error := failure.args[0]).code() == KafkaError._TIMED_OUT:
+                raise
             found[name] = {"error": [error.code(), error.str()]}
             continue
         found[name] = {
