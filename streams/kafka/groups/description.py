@@ -47,9 +47,7 @@ def described(
     asked = json.dumps([dict(config), list(groups), with_operations, limit_s])
     command = [sys.executable, "-P", "-m", __name__]  # the file is not run from where we are
     try:
-        done = subprocess.run(
-            command, input=asked, capture_output=True, text=True, check=False, timeout=limit_s + START_S
-        )
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=limit_s + START_S)
     except subprocess.TimeoutExpired:
         raise _unanswered(groups) from None
     if done.returncode != 0:
