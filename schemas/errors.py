@@ -4,6 +4,9 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+Synonyms = Mapping[str, Sequence[str]]  # name of another product -> ours for it; the known ones are meant, all together
+NO_SYNONYMS: Synonyms = MappingProxyType({})
+
 
 class PochadeError(Exception):
     """Root of errors that a person can act on; command lines print the message without a traceback."""
@@ -49,15 +52,17 @@ class EndsProcess(PochadeError):
 
 
 class Unknown(PochadeError):
-    """A name that is not in a registry; the message lists the known ones and the nearest."""
+    """A name that is not in a registry; the message names the nearest, then all that are known."""
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], synonyms: Mapping[str, Sequence[str]] = MappingProxyType({})
+        self, kind: str, name: str, known: Iterable[str], synonyms: Synonyms = NO_SYNONYMS, advice: str = ""
     ) -> None:
-        """`synonyms`: name of another product -> ours for it, of which the known ones are meant, all together."""
+        """`advice`: what else to do about the name."""
         names = sorted({*known})
         near = [each for each in synonyms.get(name, ()) if each in names]
         near = near or [each for each in names if sorted(each) == sorted(name)][:1]  # two letters are swapped
         near = near or difflib.get_close_matches(name[:80], names, n=1, cutoff=0.75)  # "user" is not near "reuse"
-        self.hint = f"; did you mean {' and '.join(map(repr, near))}?" if near else ""
-        super().__init__(f"unknown {kind} {name!r}: known are {', '.join(names) or 'none'}{self.hint}")
+        meant = f"did you mean {' and '.join(map(repr, near))}?" if near else ""
+        self.hint = meant and f"; {meant}"
+        said = [f"unknown {kind} {name!r}:", meant, advice and f"{advice};", f"known are {', '.join(names) or 'none'}"]
+        super().__init__(" ".join(filter(None, said)))

@@ -121,8 +121,7 @@ def without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that a door knows no such field, which one was meant, and what to do instead of another product's."""
-    advice = f"; {FOREIGN[name]}" if name in FOREIGN else ""
-    return f"{Unknown(kind, name[:80], known, SYNONYMS)}{advice}"
+    return str(Unknown(kind, name[:80], known, SYNONYMS, FOREIGN.get(name, "")))
 
 
 def _checked(name: str, value: Any) -> Any:

@@ -59,7 +59,7 @@ def test_an_unknown_name_says_what_is_known_the_nearest_and_the_group_that_was_l
     with pytest.raises(Unknown) as raised:
         a_table().load("fisrt")
     assert str(raised.value) == (
-        "unknown part 'fisrt': known are first, own; did you mean 'first'?; "
+        "unknown part 'fisrt': did you mean 'first'? known are first, own; "
         f"looked for it in the entry-point group {GROUP} of the installed packages, too"
     )
 

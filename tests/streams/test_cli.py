@@ -151,7 +151,7 @@ def test_the_help_of_a_command_has_examples(command: str) -> None:
         (["frobnicate"], "unknown command 'frobnicate': known are again"),
         (["sbmit"], "did you mean 'submit'?"),
         (["plan", "pni"], "did you mean 'pin'?"),
-        (["config", "sow"], "known are show, validate; did you mean 'show'?"),
+        (["config", "sow"], "did you mean 'show'? known are show, validate"),
     ],
 )
 def test_an_unknown_command_lists_the_known_ones_and_the_nearest(words: list[str], message: str) -> None:

@@ -97,7 +97,7 @@ def test_validate_tells_all_that_is_wrong_and_fails() -> None:
     [
         (
             "worker.engine=profil",
-            f"unknown engine 'profil': known are {', '.join(ENGINES.names())}; did you mean 'profile'",
+            f"unknown engine 'profil': did you mean 'profile'? known are {', '.join(ENGINES.names())}",
         ),
         ("planner.policy=foo", "unknown policy 'foo': known are argus"),
         ("worker.variant=foo", "unknown level 'foo': known are "),

@@ -38,7 +38,7 @@ def a_task(request_id: str = "r-1") -> GenerationTask:
 
 
 def test_an_unknown_engine_lists_the_known_ones() -> None:
-    with pytest.raises(Unknown, match=rf"known are {', '.join(ENGINES.names())}; did you mean 'profile'"):
+    with pytest.raises(Unknown, match=rf"did you mean 'profile'\? known are {', '.join(ENGINES.names())}"):
         open_engine("profil", a_variant(), 1)
 
 

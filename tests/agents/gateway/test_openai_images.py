@@ -101,7 +101,7 @@ def test_the_pipelines_own_fields_are_taken_and_an_earlier_deadline_holds() -> N
         ({"stream": True, "response_format": "url"}, "response_format", "must be b64_json with stream"),
         ({"user": {"id": 1}}, "user", "user must be a string of at most 512 characters"),
         ({"deadline": 9}, "deadline", "did you mean 'deadline_in_ms'?"),
-        ({"deadline_s": 2.5}, "deadline_s", "did you mean 'deadline_in_ms'?; it counts ms from now on: 2.5 s are 2500"),
+        ({"deadline_s": 2.5}, "deadline_s", "did you mean 'deadline_in_ms'? it counts ms from now on: 2.5 s are 2500"),
         ({"images": 2}, "images", "did you mean 'n'?"),
         ({"sizze": "64x64"}, "sizze", "size, steps"),
         ({"deadline_in_ms": 10**8}, "deadline_in_ms", "got 100000000; ask at /v1/predictions"),

@@ -159,7 +159,7 @@ def test_a_run_refuses_a_renaming_to_a_model_that_the_catalog_lacks(trace: pathl
     reported = called("run", trace, "--catalog", "tiny", "--model", "*=haevy", "--prefix", "sandbox")
     assert reported.exit_code == 2, reported.output
     said = " ".join(reported.output.split())
-    assert "--model *=haevy: unknown model 'haevy': known are" in said
+    assert "--model *=haevy: unknown model 'haevy': did you mean" in said
     assert "did you mean 'heavy'?" in said
 
 

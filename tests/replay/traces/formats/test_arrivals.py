@@ -224,7 +224,7 @@ def test_the_columns_of_another_export_are_named_and_its_others_passed_over(tmp_
         ("when\n2026-11-28T03:00:00Z\n", Asked(), "given:1: .*--time-column reads times since 1970"),
         ("time\n500\n", Asked(), "given:2: neither seconds nor milliseconds since 1970: '500'"),
         ("time\n28/11/2026\n", Asked(), "given:2: not a time such as"),
-        ("when\n0\n", Asked(time_column="wen"), "unknown column 'wen': known are when"),
+        ("when\n0\n", Asked(time_column="wen"), "unknown column 'wen': did you mean 'when'"),
     ],
 )
 def test_times_that_are_none_and_columns_that_are_not_there_are_refused_with_advice(

@@ -102,7 +102,7 @@ def test_a_limit_reads_no_further(tmp_path: pathlib.Path) -> None:
 def test_a_model_that_the_catalog_lacks_is_reported_with_the_nearest(tmp_path: pathlib.Path) -> None:
     content = jsonl(CAT, {**CAT, "model": "heavvy"})
     models = frozenset({"heavy", "light"})
-    complaint = r"given:2: unknown model 'heavvy': known are heavy, light; did you mean 'heavy'.*--model heavvy=NAME"
+    complaint = r"given:2: unknown model 'heavvy': did you mean 'heavy'\? known are heavy, light.*--model heavvy=NAME"
     with pytest.raises(InvalidTrace, match=complaint):
         read_in(tmp_path, content, Asked(models=models))
     lenient = read_in(tmp_path, content, Asked(models=models, is_lenient=True))
