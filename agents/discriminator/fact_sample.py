@@ -46,11 +46,6 @@ class FactSample:
             return
         self._check_in_flight = asyncio.get_running_loop().run_in_executor(self._checking, self._check, image)
 
-    async def wait_for_check(self) -> None:
-        """Wait until no check is running."""
-        if self._check_in_flight is not None:
-            await self._check_in_flight
-
     def _check(self, image: ImageGenerated) -> None:
         request, holds = image.job.classified.request, None
         try:

@@ -50,6 +50,9 @@ ROLE = "worker"
 DELIVERY_S = 600  # for the client to report a record's delivery: twice as long as it tries by itself
 RESEND_S = 1.0
 CALL_S = 600  # of a store's or a group's client: far longer than their own limits, so that one that takes longer hangs
+COMMIT_S = (
+    60  # of a commit, while the broker answers otherwise: one whose answer is lost held up a partition for CALL_S
+)
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer generated no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
@@ -100,6 +103,7 @@ class Worker:
         self._stages = stages
         self._turns = Watchdog(settings.worker.job_timeout_s + TURN_S, what="a turn of the generating thread")
         self._calls = Watchdog(CALL_S, what="a call of a store, or a commit")
+        self._commits = Watchdog(COMMIT_S, what="a commit", hangs=self._is_heard)
         self._load_retry_s = LOAD_RETRY_S
         self._records = metrics.RECORDS.labels(ROLE)
         self._queue_s, self._hop_s = metrics.QUEUE_SECONDS.labels(ROLE), metrics.HOP_SECONDS.labels(ROLE)
@@ -373,7 +377,7 @@ class Worker:
         done = [each for each in window if each.place not in in_hand]
         window[:] = sorted((*in_hand.values(), *joining), key=lambda each: each.place)
         left = {each.record.partition for each in window}
-        with self._aside():
+        with self._committing():
             source.begin(window)
             if gone := [each for each in done if each.record.partition not in left]:
                 source.commit(gone)
@@ -386,7 +390,7 @@ class Worker:
     def _generate(self, window: list[Taken], source: JobSource, driver: WindowDriver) -> None:
         """Generate a window, while images of one call are sent beside the next; commit when all is acknowledged."""
         hop = spans.begin(ROLE, [taken.record for taken in window])
-        with self._aside():
+        with self._committing():
             source.begin(window)
         self._absolve = partial(source.absolve, window)
         on_their_way: list[tuple[Outgoing, Future[Delivered]]] = []
@@ -406,10 +410,10 @@ class Worker:
                 )  # fmt: skip
             settle()
         except Exception:  # a client's trouble: what a job is to blame for, the worker has answered
-            with self._aside():
+            with self._committing():
                 source.absolve(window)
             raise
-        with self._aside():
+        with self._committing():
             source.commit(window)
         spans.end(hop, written_so_far)
 
@@ -439,10 +443,20 @@ class Worker:
             yield
 
     @contextlib.contextmanager
+    def _committing(self) -> Iterator[None]:
+        """Around a commit, as `_aside`: for COMMIT_S at most while the broker gives back this worker's heartbeats."""
+        with self._aside(), self._commits:
+            yield
+
+    def _is_heard(self) -> bool:
+        heard = self._fleet.heartbeats.get(self._me.worker_id)
+        return heard is not None and now_ms() - heard.seen_ms < 1000 * NO_BEAT_S
+
+    @contextlib.contextmanager
     def _waits(self) -> Iterator[None]:
         """Around waiting for a store or broker that is away: neither a watchdog's business nor the fault of a job."""
         if self._absolve is not None:
-            with self._aside():
+            with self._committing():
                 self._absolve()
             self._absolve = None  # once a window
         with self._me.watchdog.waits(), self._turns.waits():

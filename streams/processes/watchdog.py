@@ -20,8 +20,15 @@ class Watchdog:
     """Between `begin` and `end` at most `limit_s` may pass, not counting what `waits` is around. One thread watches as
     long as there is something to watch: one for each beginning took 0.8 ms."""
 
-    def __init__(self, limit_s: float, bite: Bite | None = None, what: str = "a job (worker.job_timeout_s)") -> None:
-        self._limit_s = limit_s
+    def __init__(
+        self,
+        limit_s: float,
+        bite: Bite | None = None,
+        what: str = "a job (worker.job_timeout_s)",
+        hangs: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`hangs`: whether what is overdue hangs; asked again after `limit_s` where it does not."""
+        self._limit_s, self._hangs = limit_s, hangs
         self._bite = bite or (lambda: os._exit(HUNG))
         self._what = what
         self._lock = threading.Lock()
@@ -73,6 +80,8 @@ class Watchdog:
             with self._lock:
                 since = self.since
                 left_s = 0.0 if since is None else self._left_s()
+                if since is not None and left_s <= 0 and not self._hangs():
+                    left_s = self._limit_s
                 if left_s <= 0:
                     self._watching = None
         if since is not None:

@@ -37,7 +37,6 @@ NAMESPACE: Final = "service.namespace"  # the deployment: the prefix of its topi
 INSTANCE: Final = "service.instance.id"
 
 OURS: Final = "pochade."
-QUEUE_MS: Final = "pochade.queue_ms"  # from the record's writing until it was read
 WROTE: Final = "pochade.wrote"  # topics of what was written because of it
 BATCH_JOBS: Final = "pochade.batch"  # jobs of an engine's call
 FACTS: Final = ("level", "stage", "worker", "status", "plan_version")  # of what was written, as `pochade.NAME`

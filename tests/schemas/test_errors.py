@@ -22,4 +22,6 @@ def test_a_name_that_only_looks_alike_gets_no_suggestion(name: str) -> None:
 
 def test_a_name_of_another_product_is_answered_with_all_that_stand_for_it_here() -> None:
     synonyms = {"size": ("size", "width", "height")}
-    assert str(Unknown("field", "size", KNOWN, synonyms)).startswith("unknown field 'size': did you mean 'width' and 'height'? ")
+    assert str(Unknown("field", "size", KNOWN, synonyms)).startswith(
+        "unknown field 'size': did you mean 'width' and 'height'? "
+    )

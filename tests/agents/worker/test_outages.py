@@ -11,14 +11,17 @@ import pytest
 from agents.worker import driving
 from agents.worker import role as module
 from agents.worker.jobs import Taken
+from planner.observation.workers import ReceivedHeartbeat
 from schemas.record import Delivered, Outgoing
 from schemas.topics import IMAGES
+from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
 from streams.processes.watchdog import Watchdog
 from streams.store.port import MemoryImageStore, StoreUnavailable
 from tests.agents.stubs import StubEngine
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
+from tests.builders import a_heartbeat
 from tests.memory_kafka import MemoryRecordProducer
 from tests.patience import PATIENCE_S
 
@@ -127,6 +130,34 @@ def test_a_store_that_answers_nothing_is_bitten_by_a_limit_of_its_own(shop: Shop
     assert dogs.bites == 0
     store.is_open = True
     goes_on.set()
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_commit_without_an_answer_ends_the_process_only_while_the_broker_answers_otherwise(
+    shop: Shop,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    is_away: bool,
+) -> None:
+    dogs, ended, asked, goes_on = Dogs(shop), threading.Event(), list[bool](), threading.Event()
+    decides = shop.worker._commits._hangs
+
+    def hangs() -> bool:
+        asked.append(decides())
+        return asked[-1]
+
+    def commit(_batch: list[Taken]) -> None:
+        seen_ms = now_ms() - (120_000 if is_away else 0)
+        shop.fleet.heartbeats = {"w-1": ReceivedHeartbeat(a_heartbeat(), seen_ms)}
+        goes_on.wait(PATIENCE_S)
+
+    shop.worker._commits = Watchdog(LIMIT_S, ended.set, hangs=hangs)
+    monkeypatch.setattr(shop.queues["heavy"], "commit", commit)
+    shop.queue("heavy", "a")
+    shop.plan("heavy")
+    shop.open().until(lambda: len(asked) > 2 or ended.is_set())
+    goes_on.set()
+    assert (ended.is_set(), set(asked)) == (not is_away, {not is_away})
+    assert dogs.bites == 0
 
 
 class Acknowledgement(Future[Delivered]):

@@ -406,7 +406,10 @@ def test_an_option_of_another_mode_is_refused(trace: pathlib.Path, options: list
         (["--until", "1h"], "--until has no effect on a file"),
         (["--budgets", "9:9:9", "--overlap"], "--budgets, --overlap have no effect as no request of the trace needs"),
         (["--eviction", "lru"], "--eviction has no effect as no request of the trace needs a component that catalog"),
-        (["--model", "*=haevy"], "--model *=haevy: unknown model 'haevy': did you mean 'heavy'? known are heavy, light"),
+        (
+            ["--model", "*=haevy"],
+            "--model *=haevy: unknown model 'haevy': did you mean 'heavy'? known are heavy, light",
+        ),
     ],
 )
 def test_an_option_that_the_trace_gives_no_use_for_is_refused(
