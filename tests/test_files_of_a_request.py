@@ -33,11 +33,11 @@ from schemas.topics import CLASSIFIED, IMAGES, OUTCOMES, PROMPTS, RESULTS
 from streams.clock import now_ms
 from streams.codec.avro import decode, encode
 from streams.settings import Requests, load
-from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, a_request, owned
 from tests.imports import ROOMS
+from tests.memory_store import MemoryImageStore
 from tests.paths import ROOT
 from tests.stateful.broker import Broker, Group, connected
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import time
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
@@ -64,34 +63,3 @@ def is_content(key: str, data: bytes) -> bool:
 def is_key(key: str) -> bool:
     """Whether `key_of` could have made it: asking for anything else might never be answered with "gone"."""
     return KEY.fullmatch(key) is not None
-
-
-class MemoryImageStore:
-    """Shipped stand-in for tests; `memory:` URIs."""
-
-    def __init__(self) -> None:
-        self._objects: dict[str, tuple[bytes, int]] = {}  # uri -> (data, epoch ms)
-
-    def put(self, name: str, data: bytes, extension: str = "png") -> str:
-        uri = f"memory:{key_of(name, data, extension)}"
-        self._objects.setdefault(uri, (data, time.time_ns() // 1_000_000))
-        return uri
-
-    def get(self, uri: str) -> bytes:
-        self._refuse_foreign(uri)
-        if uri not in self._objects:
-            raise Unreadable(f"{uri} has gone: it is not in this store")
-        return self._objects[uri][0]
-
-    def list(self, older_than_ms: int) -> Iterator[Stored]:
-        for uri, (data, modified_ms) in list(self._objects.items()):
-            if modified_ms < older_than_ms:
-                yield Stored(uri, modified_ms, len(data))
-
-    def delete(self, uri: str) -> None:
-        self._refuse_foreign(uri)
-        self._objects.pop(uri, None)
-
-    def _refuse_foreign(self, uri: str) -> None:
-        if not uri.startswith("memory:"):
-            raise PochadeError(f"{uri} is not an image of this store: its URIs start with memory:")

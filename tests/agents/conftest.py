@@ -10,9 +10,9 @@ from agents.classifier.judges import Judgement
 from agents.in_process.deployment import InProcess
 from schemas.messages import GenerateRequest
 from streams.settings import load
-from streams.store.port import MemoryImageStore
 from tests.agents.in_process import virtual_time
 from tests.builders import a_catalog, a_plan
+from tests.memory_store import MemoryImageStore
 
 Story = Callable[[InProcess], Coroutine[Any, Any, Any]]
 

@@ -42,7 +42,6 @@ from streams.codec.avro import decode, encode
 from streams.codec.headers import ERROR
 from streams.kafka.producers.writing import MAX_BYTES, size_of
 from streams.settings import Requests, load
-from streams.store.port import MemoryImageStore
 from tests.agents.classifier.test_role import Judge
 from tests.agents.discriminator.test_role import FixedScorer, stored_image
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
@@ -63,6 +62,7 @@ from tests.builders import (
 )
 from tests.malformed import EXAMPLES, JSON, fuzz, senseless, spoilt
 from tests.memory_kafka import LeaseBoard, MemoryLease, MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 from tests.planner.serving.workers import FixedLoads
 from tests.stateful.broker import Broker, Group, connected
 

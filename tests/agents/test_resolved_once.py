@@ -21,12 +21,12 @@ from planner.serving.routing.routing import NO_LIMITS, RoutingLogic
 from schemas.messages import GenerateJob, GenerateOptions, Outcome, Status
 from schemas.topics import OUTCOMES
 from streams.clock import now_ms
-from streams.store.port import MemoryImageStore
 from tests.agents.discriminator.test_role import FixedScorer, a_discriminator, stored_image
 from tests.agents.router.waiting.test_forwarder import PULL, Process, Producer, Topics
 from tests.agents.stubs import SILENT_MS, StubFleet, a_record, read
 from tests.builders import a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 
 CATALOG = a_catalog()
 LIGHT = CATALOG.level("light")  # two steps of 10 ms each

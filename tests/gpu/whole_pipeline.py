@@ -44,8 +44,8 @@ from schemas.messages import GenerateRequest, Result, Route
 from streams.clock import now_ms
 from streams.settings import load
 from streams.shipped import MODELS
-from streams.store.port import MemoryImageStore
 from tests.builders import a_cascade, a_catalog, a_discriminator, a_plan, a_variant
+from tests.memory_store import MemoryImageStore
 from tests.toys import FAMILIES, randomize
 from tests.toys.families import DIFFUSION
 from tests.toys.parts import dynamic_flow_scheduler

@@ -26,10 +26,10 @@ from streams.kafka.producers.writing import send_all
 from streams.kafka.topics import create_topics
 from streams.parsing.catalog import parse
 from streams.settings import Settings, load
-from streams.store.port import MemoryImageStore
 from tests.agents.in_process import virtual_time
 from tests.builders import a_cascade, a_plan
 from tests.integration.pipeline import ROLES, Pipeline
+from tests.memory_store import MemoryImageStore
 from tests.paths import CATALOGS
 from tests.replay.simulation.runs import a_setup
 

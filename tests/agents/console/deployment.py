@@ -53,9 +53,9 @@ from streams.codec.avro import encode
 from streams.operator.client import RequestClient
 from streams.security.api_keys import KeyRing, new_key
 from streams.settings import load
-from streams.store.port import MemoryImageStore
 from tests.builders import NOW_MS, a_catalog
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 
 KEY = b"of the tests, 32 bytes or so ..."
 BASE = "http://127.0.0.1:8770"

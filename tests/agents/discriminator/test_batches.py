@@ -12,11 +12,12 @@ from prometheus_client import REGISTRY
 from agents.discriminator.batches import Batches
 from agents.judges import JudgeAway, JudgeFailed
 from schemas.messages import GenerateJob, GenerateRequest, ImageGenerated, Outcome
-from streams.store.port import MemoryImageStore, Unreadable
+from streams.store.port import Unreadable
 from tests.agents.discriminator.test_role import a_discriminator, stored_image
 from tests.agents.stubs import StubPlans, a_record, read
 from tests.builders import a_cascade, a_catalog, a_classified, a_job, a_plan, a_request
 from tests.builders import a_discriminator as an_entry
+from tests.memory_store import MemoryImageStore
 
 
 class Counting:

@@ -13,8 +13,8 @@ from prometheus_client import REGISTRY
 from agents.discriminator.fact_sample import Facts, FactSample
 from agents.lab.world import facts, renderer, scenes
 from schemas.messages import ImageGenerated
-from streams.store.port import MemoryImageStore
 from tests.builders import a_catalog, a_classified, a_job, a_request, an_image, an_image_ref
+from tests.memory_store import MemoryImageStore
 from tests.patience import PATIENCE_S
 
 CATALOG = a_catalog()

@@ -19,7 +19,7 @@ from schemas.errors import PochadeError
 from schemas.messages import Event, GenerateJob, GenerateRequest, Heartbeat, ImageGenerated, Outcome, Status
 from schemas.topics import EVENTS, OUTCOMES, jobs_topic
 from streams.clock import now_ms
-from streams.store.port import MemoryImageStore, StoreUnavailable, Unreadable
+from streams.store.port import StoreUnavailable, Unreadable
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.builders import (
@@ -34,6 +34,7 @@ from tests.builders import (
     an_image_ref,
     owned,
 )
+from tests.memory_store import MemoryImageStore
 
 
 class FixedScorer:

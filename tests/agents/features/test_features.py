@@ -27,8 +27,8 @@ from schemas.errors import PochadeError, Unknown
 from schemas.messages import GenerateOptions, Result, Status
 from streams.clock import now_ms
 from streams.settings import InvalidSettings, load
-from streams.store.port import MemoryImageStore
 from tests.builders import a_catalog, a_request
+from tests.memory_store import MemoryImageStore
 from tests.paths import ROOT
 from tests.replay.simulation.runs import a_setup, arrivals, asking
 

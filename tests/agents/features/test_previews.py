@@ -17,10 +17,11 @@ from schemas.messages import Event, GenerateOptions
 from schemas.record import Outgoing
 from schemas.topics import IMAGES
 from streams.codec.headers import PREVIEWS
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_request, a_variant
+from tests.memory_store import MemoryImageStore
 
 
 @pytest.mark.parametrize(

@@ -37,12 +37,12 @@ from streams.operator.receipts import decision_of, disagreement, sha256_of, stat
 from streams.security import receipts
 from streams.security.receipts import Forged, KeyFiles, Signer, demo_pair, read_image, read_record
 from streams.settings import Gateway, InvalidSettings, Receipts, load
-from streams.store.port import MemoryImageStore
 from tests.agents.features.test_features import two_images
 from tests.agents.gateway.deployment import Deployment, ended
 from tests.agents.gateway.test_app import HEART, got, png, posted, spoken
 from tests.agents.worker.test_generate import Studio, answers, read, taken
 from tests.builders import a_classified, a_job, a_request
+from tests.memory_store import MemoryImageStore
 from tests.paths import ROOT
 from tests.replay.runs import a_step
 

@@ -21,11 +21,11 @@ from schemas.record import Outgoing
 from schemas.topics import IMAGES, OUTCOMES
 from streams.settings import InvalidSettings, load
 from streams.shipped import MODELS
-from streams.store.port import MemoryImageStore
 from tests.agents.stubs import read
 from tests.agents.worker.driving import answers
 from tests.agents.worker.test_generate import JOBS, Studio, taken
 from tests.builders import a_job
+from tests.memory_store import MemoryImageStore
 
 pytestmark = pytest.mark.torch
 

@@ -38,9 +38,9 @@ from streams.operator.client import RequestClient
 from streams.security.api_keys import KeyRing, new_key
 from streams.security.scopes import SCOPES
 from streams.settings import Gateway, Receipts, Requests, load
-from streams.store.port import MemoryImageStore
 from tests.builders import NOW_MS, a_catalog, a_heartbeat, a_plan, composed_variant, owned
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 from tests.replay.runs import a_result, a_step
 
 OFFSETS = itertools.count()

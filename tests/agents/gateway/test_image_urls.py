@@ -11,8 +11,8 @@ from agents.gateway.refusals import Refusal
 from schemas.errors import PochadeError
 from streams.settings import load
 from streams.store.open import open_store, root_of
-from streams.store.port import MemoryImageStore
 from tests.agents.gateway.deployment import KEY
+from tests.memory_store import MemoryImageStore
 
 NOW_S = 1_000_000.0
 URI = f"memory:ab/x-{'0' * 16}.png"

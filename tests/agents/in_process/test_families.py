@@ -11,10 +11,10 @@ from planner.catalog.entries import Loading, Variant
 from schemas.messages import GenerateRequest, Result, Status
 from streams.clock import now_ms
 from streams.settings import load
-from streams.store.port import MemoryImageStore
 from tests.agents.conftest import StubJudge, StubScorer
 from tests.agents.engines.test_families import DOES
 from tests.builders import a_cascade, a_catalog, a_plan, a_variant
+from tests.memory_store import MemoryImageStore
 from tests.toys import Toys
 
 pytestmark = pytest.mark.torch

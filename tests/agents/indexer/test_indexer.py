@@ -35,12 +35,13 @@ from streams.clock import now_ms
 from streams.codec.avro import encode, encode_result
 from streams.settings import load
 from streams.store.latents import to_bytes
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from streams.vectors.exact import ExactVectorStore
 from streams.vectors.port import Latent, Probed, Selection, VectorRow, VectorsUnavailable, Wanted, WrongCollection
 from tests.agents.stubs import StubPlans
 from tests.agents.worker.reusing import SPACE, a_latent
 from tests.builders import a_catalog, a_classified, a_job, a_plan, a_request, a_reuse_plan, an_image, an_image_ref
+from tests.memory_store import MemoryImageStore
 
 CALL_S = 30.0
 

@@ -21,10 +21,10 @@ from streams.operator.doctor import examine
 from streams.operator.verdicts import Verdict
 from streams.settings import Settings
 from streams.settings import load as load_settings
-from streams.store.port import MemoryImageStore
 from tests.agents.judges import service
 from tests.agents.lab.training.judging import an_examiner, save_discriminator
 from tests.builders import a_discriminator, a_request
+from tests.memory_store import MemoryImageStore
 from tests.toys import judges as toys
 
 pytestmark = pytest.mark.torch

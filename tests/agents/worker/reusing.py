@@ -21,7 +21,6 @@ from planner.reuse.terms import Terms
 from schemas.messages import ImageGenerated, Plan
 from streams.clock import now_ms
 from streams.store.latents import Latent, LatentSpace, to_bytes
-from streams.store.port import MemoryImageStore
 from streams.vectors.checking import CheckedVectorStore
 from streams.vectors.exact import ExactVectorStore
 from streams.vectors.port import Latent as LatentObject
@@ -29,6 +28,7 @@ from streams.vectors.port import Nearest, Probed, Source, VectorRow, VectorStore
 from tests.agents.stubs import StubEngine, a_record, read
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_plan, a_request, a_reuse_plan, a_variant
+from tests.memory_store import MemoryImageStore
 
 HEAVY = a_variant(name="heavy", steps=10, latency_ms={1: 80_000.0}, honours=("steps", "width", "height"))
 SPACE = LatentSpace("space-1", channels=4, factor=8)

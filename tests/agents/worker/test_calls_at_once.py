@@ -22,11 +22,12 @@ from schemas.messages import GenerateJob, ImageGenerated
 from schemas.record import Outgoing
 from schemas.topics import IMAGES
 from streams.processes.watchdog import Watchdog
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.agents.worker.driving import a_driver
 from tests.agents.worker.test_role import Shop
 from tests.builders import a_catalog, a_classified, a_job, a_request, a_variant
+from tests.memory_store import MemoryImageStore
 from tests.patience import PATIENCE_S
 
 CALLS = 3

@@ -30,10 +30,11 @@ from streams.clock import now_ms
 from streams.codec.headers import ERROR
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.operator.dead_letters import ENDED_WORKERS
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.agents.worker.driving import StubRefuges, a_driver, answers
 from tests.builders import a_classified, a_job, a_plan, a_request, a_variant, an_image
+from tests.memory_store import MemoryImageStore
 from tests.patience import PATIENCE_S
 
 JOBS = jobs_topic("light", 1).name

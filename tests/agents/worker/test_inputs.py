@@ -17,10 +17,10 @@ from schemas.record import Headers
 from schemas.topics import OUTCOMES
 from streams.codec.headers import ANY_FORM
 from streams.store.input_images import ORIENTATION
-from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_request, an_image, composed_variant
+from tests.memory_store import MemoryImageStore
 
 VARIANT = composed_variant(honours=("image", "mask"))
 

@@ -18,11 +18,12 @@ from streams.clock import now_ms
 from streams.kafka.producers.topic_limits import LIMITS
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge
 from streams.processes.watchdog import Watchdog
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from tests.agents.stubs import StubEngine
 from tests.agents.worker.test_role import Queue, Shop, catalog, shop  # noqa: F401  fixtures
 from tests.builders import a_heartbeat
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 from tests.patience import PATIENCE_S
 
 LIMIT_S = 0.1

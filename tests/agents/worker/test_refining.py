@@ -17,10 +17,11 @@ from schemas.ids import refinement_seed, seed_of
 from schemas.messages import Event, GenerateOptions, ImageGenerated, ImageRef, Outcome, Status
 from schemas.record import Outgoing
 from streams.clock import now_ms
-from streams.store.port import MemoryImageStore, StoreUnavailable, Unreadable
+from streams.store.port import StoreUnavailable, Unreadable
 from tests.agents.stubs import StubEngine, a_record, read
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_request, a_variant, an_image, an_image_ref
+from tests.memory_store import MemoryImageStore
 from tests.patience import PATIENCE_S
 
 HEAVY = a_variant(name="heavy", steps=8, latency_ms={1: 80_000.0}, honours=("steps",))

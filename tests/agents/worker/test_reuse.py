@@ -31,7 +31,7 @@ from schemas.messages import (
 )
 from streams.settings import load
 from streams.store.latents import UnfitLatent, from_bytes
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from streams.vectors.checking import CheckedVectorStore
 from streams.vectors.exact import ExactVectorStore
 from streams.vectors.port import Latent, Match, Nearest, Selection, VectorsUnavailable, WrongCollection
@@ -47,6 +47,7 @@ from tests.agents.worker.reusing import (
     a_latent,
 )
 from tests.builders import a_job, a_plan, a_reuse_plan, an_image
+from tests.memory_store import MemoryImageStore
 
 PROMPT, ORDERED = "a red heart above a blue star", "a blue star above a red heart"
 

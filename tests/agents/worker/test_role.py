@@ -24,10 +24,10 @@ from schemas.topics import FLEET, IMAGES, waiting_topic
 from streams.clock import now_ms
 from streams.processes.watchdog import Watchdog
 from streams.settings import load
-from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record, read
 from tests.builders import a_catalog, a_classified, a_discriminator, a_heartbeat, a_job, a_plan, a_request, a_variant
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 from tests.patience import PATIENCE_S
 
 

@@ -17,12 +17,12 @@ from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, ImageGener
 from schemas.record import Outgoing
 from schemas.topics import FLEET, IMAGES, OUTCOMES
 from streams.clock import now_ms
-from streams.store.port import MemoryImageStore
 from tests.agents.in_process.test_try import tried
 from tests.agents.stubs import a_record, read
 from tests.agents.worker.driving import a_driver, answers
 from tests.agents.worker.test_role import Shop
 from tests.builders import a_catalog, a_classified, a_job, a_request, a_variant
+from tests.memory_store import MemoryImageStore
 from tests.planner.catalog.test_server import URL, block
 
 

@@ -13,10 +13,10 @@ from planner.serving.dispatch.worker_loads import Load
 from schemas.messages import GenerateJob, GenerateOptions, ImageGenerated, Outcome, Status
 from schemas.record import Outgoing
 from schemas.topics import DLQ, IMAGES, OUTCOMES, POISON, jobs_topic, waiting_topic
-from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read, topics_of
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_plan, a_request, a_variant
+from tests.memory_store import MemoryImageStore
 
 JOBS, WAITING = jobs_topic("light", 1).name, waiting_topic("light").name
 CUDA = RuntimeError("CUDA error: an illegal memory access was encountered")

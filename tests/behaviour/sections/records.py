@@ -40,7 +40,6 @@ from streams.operator import dead_letters as letters
 from streams.operator.client import RequestClient
 from streams.settings import Admission as Limits
 from streams.settings import Requests, Settings, load
-from streams.store.port import MemoryImageStore
 from tests.agents.planner.office import Office
 from tests.agents.stubs import StubEngine, StubFleet, StubPlans, a_record
 from tests.agents.worker.driving import a_driver, answers
@@ -60,6 +59,7 @@ from tests.builders import (
     owned,
 )
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 from tests.stateful.broker import Broker, Group, connected
 
 DAY_MS = 86_400_000

@@ -12,8 +12,8 @@ from replay.reports.gallery import SHOWN_PX, duration, render, shown, words_agai
 from replay.reports.reuse import Course
 from replay.reports.reuse_sources import ReuseSource
 from schemas.messages import Result, StageReuse, Status
-from streams.store.port import MemoryImageStore
 from tests.builders import NOW_MS, a_plan
+from tests.memory_store import MemoryImageStore
 from tests.replay.reports.test_report import facts
 from tests.replay.runs import a_generated_result, a_result, a_step, an_escalated_result, png, stored
 

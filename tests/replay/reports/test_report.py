@@ -15,8 +15,8 @@ from replay.reports.demo_report import (
 )
 from replay.reports.summary import rows
 from schemas.messages import Result, Status
-from streams.store.port import MemoryImageStore
 from tests.builders import a_plan, an_image_ref
+from tests.memory_store import MemoryImageStore
 from tests.replay.runs import a_generated_result, a_result, a_step, an_escalated_result, png, stored
 
 

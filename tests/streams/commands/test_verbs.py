@@ -32,9 +32,10 @@ from streams.operator.cluster import Found
 from streams.operator.verdicts import fail, ok, starting
 from streams.settings import Settings
 from streams.store import open as stores
-from streams.store.port import MemoryImageStore, Stored, Unreadable
+from streams.store.port import Stored, Unreadable
 from tests.builders import NOW_MS, a_request
 from tests.memory_kafka import MemoryRecordProducer
+from tests.memory_store import MemoryImageStore
 from tests.replay.runs import a_generated_result, a_result, png
 from tests.streams.client.memory_cluster import MemoryCluster
 from tests.streams.operator.test_client import record

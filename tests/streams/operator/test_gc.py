@@ -15,8 +15,9 @@ from schemas.registry import by_id
 from schemas.topics import IMAGES
 from streams.codec.avro import encode
 from streams.operator.gc import ORPHAN_MS, Mentions, choose
-from streams.store.port import MemoryImageStore, Stored
+from streams.store.port import Stored
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
+from tests.memory_store import MemoryImageStore
 from tests.replay.runs import a_generated_result, a_result, an_escalated_result
 from tests.streams.operator.test_client import record
 

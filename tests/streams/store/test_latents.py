@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from streams.store.latents import EXTENSION, Latent, LatentSpace, UnfitLatent, from_bytes, to_bytes
-from streams.store.port import MemoryImageStore
+from tests.memory_store import MemoryImageStore
 
 SPACE = LatentSpace("0ddba11", channels=8, factor=4)
 

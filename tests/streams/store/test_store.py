@@ -13,7 +13,8 @@ from schemas.errors import PochadeError
 from streams.settings import InvalidSettings, load
 from streams.store.folder import FolderImageStore
 from streams.store.open import open_store
-from streams.store.port import ImageStore, MemoryImageStore, Stored, StoreUnavailable
+from streams.store.port import ImageStore, Stored, StoreUnavailable
+from tests.memory_store import MemoryImageStore
 from tests.streams.store.s3_server import s3_server, set_up_credentials
 
 KINDS = ("folder", "memory", "s3", "s3-prefix")

@@ -6,8 +6,9 @@ from planner.serving.admission.admission import check_request
 from planner.serving.admission.inputs import input_name, is_input
 from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
-from streams.store.port import MemoryImageStore, key_of
+from streams.store.port import key_of
 from tests.builders import NOW_MS, a_request
+from tests.memory_store import MemoryImageStore
 
 
 def stored(tenant: str, root: str) -> str:

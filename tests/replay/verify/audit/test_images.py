@@ -5,7 +5,8 @@ import pytest
 from replay.verify.audit.figures import Figures, ImageFigures, as_json, verdict
 from replay.verify.audit.images import check, verified
 from schemas.errors import PochadeError
-from streams.store.port import MemoryImageStore, Stored, StoreUnavailable
+from streams.store.port import Stored, StoreUnavailable
+from tests.memory_store import MemoryImageStore
 
 FINE = Figures(accepted=1, outcomes={"COMPLETED": 1})
 

@@ -16,8 +16,8 @@ from schemas.messages import LatentRef, Result, StageReuse, Status
 from schemas.topics import RESULTS
 from streams.codec.avro import encode
 from streams.store import marks
-from streams.store.port import MemoryImageStore
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_image, an_image_ref
+from tests.memory_store import MemoryImageStore
 from tests.replay.verify.audit.topics import Topics
 
 LATENT = LatentRef(uri="memory:latent", sha256="ab", bytes=9, autoencoder="profile")

@@ -38,11 +38,11 @@ from replay.simulation.times import CallTimes
 from replay.traces.trace import Overrides
 from schemas.messages import GenerateJob, GenerateOptions, Heartbeat, Outcome, Plan, WorkerComponents
 from schemas.topics import OUTCOMES
-from streams.store.port import MemoryImageStore
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record, read
 from tests.awaiting import awaited
 from tests.builders import NOW_MS, a_cascade, a_catalog, a_classified, a_heartbeat, a_job, a_plan, a_request, owned
+from tests.memory_store import MemoryImageStore
 from tests.replay.simulation.roles.routing.routers import at_now
 
 CATALOG = a_catalog(  # scoring takes the simulation no time, as live it takes none of a clock that stands still

@@ -40,11 +40,12 @@ from replay.simulation.times import CallTimes
 from replay.traces.trace import Overrides
 from schemas.messages import GenerateOptions, GenerateRequest, Plan, StageReuse
 from schemas.record import Incoming, Outgoing
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from tests import builders
 from tests.agents.stubs import StubFleet, StubPlans, a_record
 from tests.awaiting import awaited
 from tests.builders import a_cascade, a_catalog, a_classified, a_job, a_plan, a_request, an_image, an_image_ref
+from tests.memory_store import MemoryImageStore
 
 STORIES = 600
 BEGIN_MS, SCORING_MS, APART_MS, SLO_MS = 10_000, 20, 70, 300.0

@@ -25,10 +25,10 @@ from schemas.messages import CallTimes, GenerateOptions, Outcome, Status
 from schemas.topics import IMAGES
 from streams.clock import now_ms
 from streams.settings import WorkerComponentSettings
-from streams.store.port import MemoryImageStore
 from tests.agents.stubs import StubEngine, a_record, read
 from tests.agents.worker.driving import a_driver, answers
 from tests.builders import a_classified, a_job, a_plan, a_request
+from tests.memory_store import MemoryImageStore
 from tests.replay.simulation.test_components import LOAD_MS, ROOMY, RUN_MS, catalog_of, ran, requests, setup_of
 
 STORY = ("a", "a+x", "b", "a", "a+x", "a", "c", "a")

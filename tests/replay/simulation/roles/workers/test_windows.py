@@ -41,9 +41,10 @@ from replay.simulation.roles.workers.worker import Worker
 from replay.simulation.setup import Timing
 from replay.simulation.times import CallTimes
 from schemas.messages import Plan, Stage
-from streams.store.port import MemoryImageStore, StoreUnavailable
+from streams.store.port import StoreUnavailable
 from tests.agents.stubs import StubEngine, a_record
 from tests.builders import a_catalog, a_classified, a_job, a_plan, a_request, a_variant, an_image
+from tests.memory_store import MemoryImageStore
 
 STORIES = 600
 BEGIN_MS, STEPS, STEP = 10_000, 10, 5
