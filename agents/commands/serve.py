@@ -24,7 +24,9 @@ def serve(obj: LazySettings, roles: tuple[str, ...]) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's: two judge a prompt no sooner, for thrice the CPU
     from agents.runtime.assembly import assemble
     from agents.runtime.process import Drain, run_process
+    from streams.processes.freed_memory import limit_arenas
 
+    limit_arenas()
     settings = obj()
     facts: Facts | None = None
     if settings.quality.checked_share and "discriminator" in roles:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import EndsProcess, Unknown
 from streams import metrics
-from streams.processes import signals
+from streams.processes import freed_memory, signals
 from streams.processes.watchdog import log_last, report_stacks
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def run_process(threaded: dict[str, Run], hosts: "Sequence[AgentHost]", on_stop:
     threads = [
         threading.Thread(target=keep_running, args=(role, run, stopping), name=role) for role, run in threaded.items()
     ]
+    threads.append(threading.Thread(target=freed_memory.give_back_until, args=(stopping,), name="freed-memory"))
     for thread in threads:
         thread.start()
     try:
