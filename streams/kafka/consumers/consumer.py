@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import queue
 import threading
 import time
@@ -18,7 +19,7 @@ from streams import metrics
 from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, FOLLOWING_MS, open_as, reader_config
 from streams.kafka.consumers.polling import incoming, poll_batch
 from streams.kafka.consumers.shared_reader import Place, SharedReader, Subscription
-from streams.kafka.errors import TRANSIENT, partitions_of
+from streams.kafka.errors import TRANSIENT, may_pass, partitions_of
 from streams.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ POLL_S = 2.0  # between two looks at whether the broker refuses: new rights reac
 CLOSE_S = 30.0  # for the current record
 POLLS_AT_END = 3  # once the past is read, before the shared client reads on: most commands have closed by then
 SET_ASIDE_S = 0.1  # between two looks whether a schema is known that records wait for
+AGAIN_S = 0.5  # between two questions where a topic begins
+SAY_AGAIN_S = 60.0  # between two lines of one error
 MAX_SET_ASIDE = 2000  # records of unknown schemas that a follower keeps until it can read them
 
 
@@ -56,7 +59,8 @@ class TopicTailer:
         self._on_record = on_record
         self._since_ms = since_ms
         self.is_caught_up = threading.Event()
-        self._denied = ""  # why this user may not read, if that was the last error
+        self._error: KafkaError | None = None  # the last one met
+        self._logged_s = -math.inf  # monotonic seconds of its last line
         self._stopping = threading.Event()
         self._set_aside: OrderedDict[tuple[str, bytes | None], Incoming] = OrderedDict()  # by topic and key
         self._schemas_known = LATER.count
@@ -89,14 +93,16 @@ class TopicTailer:
         while not self.is_caught_up.wait(max(0.0, min(POLL_S, end_s - time.monotonic()))):
             self.raise_if_denied()
             if time.monotonic() >= end_s:
-                reachable = "is the broker reachable?"
-                raise PochadeError(f"could not read {names} to its end within {timeout_s:g} s: {reachable}")
+                names = f"{names} of {self._settings.kafka.prefix}"
+                error = self._error
+                why = "is the broker reachable?" if error is None or may_pass(error) else error.str()
+                raise PochadeError(f"could not read {names} to its end within {timeout_s:g} s: {why}")
 
     def raise_if_denied(self) -> None:
         """Raise PochadeError if the broker said last that this user may not read."""
-        if self._denied:
+        if self._error is not None and self._error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             rights = "`pochade topics acls` prints the rights of each role and client"
-            raise PochadeError(f"this user may not read {', '.join(self._topics)}: {self._denied}; {rights}")
+            raise PochadeError(f"this user may not read {', '.join(self._topics)}: {self._error.str()}; {rights}")
 
     def _run(self) -> None:
         with contextlib.closing(open_as({**self._config, "fetch.wait.max.ms": AT_AN_END_MS})) as consumer:
@@ -150,11 +156,15 @@ class TopicTailer:
             self._hand_over(message)
         elif error.code() not in TRANSIENT:
             self._meet(error)
-            log.error("cannot read %s: %s; trying on", self._topics, error)
             self._stopping.wait(1)
 
     def _meet(self, error: KafkaError) -> None:
-        self._denied = error.str() if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED else ""
+        """Keep what hinders reading, and log it once a minute while it lasts."""
+        is_known = self._error is not None and self._error.code() == error.code()
+        if not is_known or time.monotonic() > self._logged_s + SAY_AGAIN_S:
+            prefix, self._logged_s = self._settings.kafka.prefix, time.monotonic()
+            log.warning("cannot read %s of %s: %s; trying on", ", ".join(self._topics), prefix, error.str())
+        self._error = error
 
     def _hand_over(self, message: Message) -> None:
         try:
@@ -198,8 +208,7 @@ class TopicTailer:
                 return {(tp.topic, tp.partition) for tp in starts}
             except KafkaException as error:
                 self._meet(error.args[0])
-                log.warning("cannot follow %s yet: %s", self._topics, error)
-                self._stopping.wait(0.5)
+                self._stopping.wait(AGAIN_S)
         return set()
 
     def _starts(self, consumer: Consumer, topic: str) -> list[TopicPartition]:

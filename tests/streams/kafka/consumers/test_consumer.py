@@ -16,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from schemas.errors import PochadeError
 from schemas.record import Incoming
 from schemas.topics import EVENTS
 from streams import metrics
@@ -268,3 +269,43 @@ def test_a_follower_that_hangs_in_a_record_does_not_hang_who_closes_it(
     ends.set()
     follower._thread.join(PATIENCE_S)
     assert closed == ["closed"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [(KafkaError.UNKNOWN_TOPIC_OR_PART, "Unknown topic or partition"), (KafkaError._TRANSPORT, "is the broker reach")],
+)
+def test_what_hinders_a_follower_is_logged_once_a_minute_and_is_the_reason_of_who_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int, why: str
+) -> None:
+    has_asked_again = threading.Event()
+    asked = list[float]()
+
+    class NoTopic(FakeTopic):
+        def list_topics(self, name: str, timeout: float) -> Any:
+            asked.append(timeout)
+            if len(asked) > 3:
+                has_asked_again.set()
+            raise KafkaException(KafkaError(code))
+
+        def assignment(self) -> list[TopicPartition]:
+            return []
+
+        def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+            return partitions
+
+    monkeypatch.setattr(consumer_factory, "Consumer", NoTopic)
+    monkeypatch.setattr(reading, "AGAIN_S", 0.001)
+    settings = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "prefix": "shop"}})
+    follower = TopicTailer(settings, [EVENTS], lambda record: None).start()
+    try:
+        assert has_asked_again.wait(PATIENCE_S)
+        with pytest.raises(PochadeError, match=f"could not read {EVENTS} of shop to its end within 0 s: .*{why}"):
+            follower.wait_caught_up(0)
+    finally:
+        follower.close()
+    lines = [line for line in caplog.messages if "trying on" in line]
+    assert len(lines) == 1, lines
+    monkeypatch.setattr(reading, "SAY_AGAIN_S", 0.0)
+    follower._meet(KafkaError(code))
+    assert len([line for line in caplog.messages if "trying on" in line]) == 2
