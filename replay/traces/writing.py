@@ -44,14 +44,10 @@ def opened(path: pathlib.Path) -> Iterator[TextIO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as raw, contextlib.ExitStack() as stack:
-            packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0)) if _is_packed(path) else raw
+            packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0)) if path.suffix == ".gz" else raw
             yield stack.enter_context(io.TextIOWrapper(packed, encoding="utf-8", newline="\n"))
     except OSError as error:
-        raise PochadeError(f"{path} cannot be written: {error.strerror}; choose another -o") from None
-
-
-def _is_packed(path: pathlib.Path) -> bool:
-    return path.suffix == ".gz"
+        raise PochadeError(f"{path} cannot be written: {error.strerror}; choose another --out") from None
 
 
 def _fields(row: Row) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def remarks(seen: Sweep, catalog: Catalog, table: SweptTable) -> list[str]:
     lines += [f"{p.light} then {p.heavy} is not swept: {p.light}'s images were not judged" for p in seen.unjudged]
     few = [at + 1 for at, row in enumerate(table.rows) if row.prompts < MIN_PROMPTS]
     if few:
-        lines.append(f"rows {_listed(few)} rest on fewer than {MIN_PROMPTS} prompts in one of their parts")
+        lines.append(f"rows {', '.join(map(str, few))} rest on fewer than {MIN_PROMPTS} prompts in one of their parts")
     if table.optimism is not None:
         lines.append(f"rows chosen on half of the prompts have {table.optimism:.4f} less quality on the other half")
     mine = of_catalog_cascades(seen, catalog).settings
@@ -116,7 +116,3 @@ def _flat(row: SweptRow) -> dict[str, Any]:
 
 def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))

@@ -187,7 +187,9 @@ class TopicFigures:
             lost_at={name: self._accepted.place(name) for name in lost},
             deleted_unread=tuple(map(str, deletions.merged(self._deleted))),
             doubled=self._ends.doubled(accepted) | {name: self._ends.count(name) for name in self._before},
-            failed={name: r.reason for name, r in self._ends.first.items() if name in accepted and _has_failed(r)},
+            failed={
+                name: r.reason for name, r in self._ends.first.items() if name in accepted and r.status is Status.FAILED
+            },
             late_commits=tuple(name for name in accepted if self._is_late(name)),
             late_outcomes=sum(len(self._contrary(name)) for name in accepted),
             painted=self.generations.counts()[0],
@@ -226,10 +228,6 @@ class TopicFigures:
 
 def _has_components(catalog: Catalog) -> bool:
     return any(variant.components for variant in catalog.served.values())
-
-
-def _has_failed(result: Result) -> bool:
-    return result.status is Status.FAILED
 
 
 def named_by(result: Result) -> Collection[tuple[str, str]]:

@@ -53,7 +53,7 @@ def test_gz_packs_and_the_same_trace_makes_the_same_bytes(tmp_path: pathlib.Path
 
 def test_where_it_cannot_be_written_is_reported(tmp_path: pathlib.Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PochadeError, match="choose another -o"):
+    with pytest.raises(PochadeError, match="choose another --out"):
         write(of_arrivals([0.0], "t", "t"), tmp_path / "file" / "out.csv")
 
 
