@@ -261,17 +261,17 @@ def test_a_worker_that_is_killed_while_it_fetches_leaves_nothing_half_and_the_ne
     host.release()
 
 
-def test_after_200_changes_of_component_the_bases_are_those_of_their_files_and_memory_has_not_grown() -> None:
+def test_after_80_changes_of_component_the_bases_are_those_of_their_files_and_memory_has_not_grown() -> None:
     budget = 2 * (2 * BASE) + 5_000_000  # files are in half precision, a CPU holds single
     engine = load(styles(), 1, Keeping(settings=WorkerComponentSettings(device_bytes=budget, host_bytes=2 * BASE)))
     components, store, dice = engine.components, store_of(engine), np.random.default_rng(3)
     assert components is not None
     mixes = [("candy",), ("mint",), ("comic",), ("dusk",), ("candy", "mint"), ("pastel", "sepia")]
     process, rss = psutil.Process(), list[int]()
-    for change in range(200):
+    for change in range(80):
         options: dict[str, Any] = {"model": "poster"}
-        if change % 50 == 10:
-            options = {"model": ("chalk", "woodcut")[change // 50 % 2]}
+        if change % 20 == 10:
+            options = {"model": ("chalk", "woodcut")[change // 20 % 2]}
         elif change % 7:
             chosen = mixes[int(dice.integers(len(mixes)))]
             options |= {"adapters": chosen, "adapter_weights": (0.7,) * len(chosen)}
@@ -279,7 +279,7 @@ def test_after_200_changes_of_component_the_bases_are_those_of_their_files_and_m
         report = store.report()
         assert on_device(components) <= budget
         assert all(report.held_bytes[tier] <= size for tier, size in report.budget_bytes.items())
-        if change in (100, 199):
+        if change in (40, 79):
             rss.append(process.memory_info().rss)
     assert rss[1] - rss[0] < 16_000_000  # a base and its combinations fill 12 MB
     assert len(store.known) < 40

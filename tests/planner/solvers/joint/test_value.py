@@ -203,7 +203,7 @@ def test_a_fleet_goes_to_its_quickest_variant_however_much_more_is_asked_than_it
 
 
 def test_in_a_sudden_overload_about_as_many_are_in_time_as_on_the_quickest_variant_alone() -> None:
-    arrivals = within(np.repeat([10.0, 80.0], (40, 120)), 1.0, POISSON, 5)
+    arrivals = within(np.repeat([10.0, 80.0], (20, 60)), 1.0, POISSON, 5)
     late = {
         policy: figures_of(
             Simulation(
