@@ -29,7 +29,7 @@ from streams.codec.avro import decode
 from streams.control.records import NO_PIN, Place, place_in, take_in
 from streams.observing import log_context
 
-MAX_ENDED = 500_000  # ids kept, about 8 MB; older ends are caught by the ledger
+MAX_ENDED = 500_000  # ids kept, about 10 MB; older ends are caught by the ledger
 ENDED_WINDOW_MS = 60 * 60 * 1000  # how long an id is kept at most
 
 log = logging.getLogger(__name__)
