@@ -34,7 +34,7 @@ def test_prompts_that_ask_for_the_like_lie_nearer_than_others() -> None:
 
 
 def test_an_unknown_encoder_is_refused_with_the_known_ones(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(Unknown, match=r"unknown encoder of prompts 'scorre': known are scorer, words"):
+    with pytest.raises(Unknown, match=r"'scorre': did you mean 'scorer'\? known are scorer, words"):
         open_key("scorre")
     with pytest.raises(PochadeError, match=r"holds no config\.json"):
         ScorerKey(tmp_path)
