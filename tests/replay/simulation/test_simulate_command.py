@@ -436,9 +436,10 @@ def test_reuse_is_told_of_policies_that_looked_latents_up_alone(trace: pathlib.P
 
 
 def test_the_report_states_global_options_rejections_that_no_level_honours_and_one_worker_in_the_singular(
-    tmp_path: pathlib.Path,
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, trace, out = tmp_path / "mine.toml", tmp_path / "trace.jsonl", tmp_path / "out"
+    monkeypatch.setenv("POCHADE_CONFIG", "")  # which the command sets, as child processes read the same file
     config.write_text("[planner]\nslo_s = 2\n")
     asked = (
         {"arrival_ms": 100 * n, "quality_at_least": 0.9999} if n % 2 else {"arrival_ms": 100 * n} for n in range(40)
