@@ -15,7 +15,7 @@ from agents.runtime import process
 from agents.runtime.process import CRASHED, CUT_SHORT, Drain, Run, keep_running, run_process
 from schemas.errors import Unknown
 from streams import metrics
-from streams.processes import signals, watchdog
+from streams.processes import freed_memory, signals, watchdog
 from tests.patience import PATIENCE_S
 
 
@@ -94,6 +94,25 @@ def run_until_signalled(role: Run, on_stop: Callable[[], None], number: signal.S
     finally:
         signal.signal(number, before)
         gc.unfreeze()
+
+
+def test_a_process_gives_freed_memory_back_while_its_roles_run_and_ends_with_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gives, has_ended = threading.Event(), threading.Event()
+
+    def give_back_until(stopping: threading.Event) -> None:
+        gives.set()
+        if stopping.wait(PATIENCE_S):
+            has_ended.set()
+
+    def role(stopping: threading.Event) -> None:
+        assert gives.wait(PATIENCE_S)
+        stopping.wait(PATIENCE_S)
+
+    monkeypatch.setattr(freed_memory, "give_back_until", give_back_until)
+    run_until_signalled(role, lambda: None)
+    assert has_ended.is_set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
