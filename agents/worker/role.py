@@ -50,9 +50,7 @@ ROLE = "worker"
 DELIVERY_S = 600  # for the client to report a record's delivery: twice as long as it tries by itself
 RESEND_S = 1.0
 CALL_S = 600  # of a store's or a group's client: far longer than their own limits, so that one that takes longer hangs
-COMMIT_S = (
-    60  # of a commit, while the broker answers otherwise: one whose answer is lost held up a partition for CALL_S
-)
+COMMIT_S = 60  # of a commit, while the broker answers otherwise: one without an answer held up a partition for CALL_S
 TURN_S = 60  # beside a job; a thread that waited for a dead client's answer generated no more, while its heart went on
 LOAD_RETRY_S, LOAD_RETRY_MOST_S = 5, 300  # doubled by each failure in a row
 SERVING = ("ready", "painting", "draining")
@@ -450,7 +448,7 @@ class Worker:
 
     def _is_heard(self) -> bool:
         heard = self._fleet.heartbeats.get(self._me.worker_id)
-        return heard is not None and now_ms() - heard.seen_ms < 1000 * NO_BEAT_S
+        return heard is not None and is_alive(heard, now_ms(), 1000 * NO_BEAT_S)
 
     @contextlib.contextmanager
     def _waits(self) -> Iterator[None]:
