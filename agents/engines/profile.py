@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from agents.components.opening import Keeping
 from agents.components.profiled import open_profiled
@@ -23,6 +23,7 @@ from streams.store import marks
 from streams.store.latents import Latent, LatentSpace
 
 TICK_S = 0.02  # how often a sleeping job asks whether it is still wanted
+FONT = ImageFont.load_default_imagefont()  # Pillow's other takes 2 ms, which the profile's time has no room for
 LATENTS = LatentSpace("profile", channels=1, factor=8)  # small ones, so that their way can be tested without a model
 
 
@@ -111,7 +112,8 @@ def _card(task: GenerationTask, variant: Variant, how: ResolvedOptions) -> Image
     parts = [f"with {', '.join(how.components.ids)}"] if how.components.ids else []
     over = [f"over {begun} from step {how.refine_from_step}"] if task.over else []
     text = "\n".join([f"{variant.name} · seed {task.seed}", *over, *parts, *textwrap.wrap(task.prompt[:120], 28)])
-    ImageDraw.Draw(card).multiline_text((8, 8), text, fill=(40, 40, 40))
+    drawn = text.encode("latin-1", errors="replace")  # that the font has
+    ImageDraw.Draw(card).multiline_text((8, 8), drawn, fill=(40, 40, 40), font=FONT)
     if isinstance(task.over, Latent):
         marks.show(card, marks.signature(task.over.values))
     return card

@@ -115,6 +115,7 @@ class SoakRun:
             if self._hosted is not None:
                 self.settings.home.mkdir(parents=True, exist_ok=True)
                 self._prepare_jars()
+                os.environ.setdefault(java.JVM_VARIABLE, java.HEAP)  # with C2: half the processor in hours
                 stack.callback(embedded.stop, self.settings)  # also one that a killed session has left
                 self._hosted.start(stack)
                 bound_disk(self.settings)

@@ -152,3 +152,15 @@ def test_when_maven_fails_its_words_are_in_the_error_and_no_folder_appears(
 def test_without_maven_the_packages_are_named(programs: pathlib.Path, tmp_path: pathlib.Path) -> None:  # noqa: ARG001
     with pytest.raises(JavaMissing, match=r"no mvn .*maven"):
         java.fetch_jars(tmp_path, quiet)
+
+
+def test_kafka_s_own_variable_chooses_how_the_broker_s_java_runs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = java.command("java", tmp_path, tmp_path, "kafka.Kafka")
+    assert "-XX:TieredStopAtLevel=1" in command
+    monkeypatch.setenv("KAFKA_JVM_PERFORMANCE_OPTS", "-Xmx1g -XX:+UseG1GC")
+    chosen = java.command("java", tmp_path, tmp_path, "kafka.Kafka")
+    assert chosen[1:3] == ["-Xmx1g", "-XX:+UseG1GC"]
+    assert not [each for each in chosen if "SerialGC" in each or "Tiered" in each]
+    assert chosen[-1] == command[-1] == "kafka.Kafka"
