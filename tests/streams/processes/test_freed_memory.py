@@ -3,8 +3,15 @@
 import platform
 import subprocess
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
+
+from agents.runtime import assembly, process
+from streams.cli import main
+from streams.processes import freed_memory
 
 GLIBC = platform.libc_ver()[0] == "glibc"
 pytestmark = pytest.mark.skipif(not GLIBC, reason="the C library is not glibc")
@@ -63,3 +70,15 @@ def test_threads_share_two_arenas_or_as_many_as_the_environment_says(said: dict[
 
 def test_what_is_free_below_a_block_in_use_is_given_back_again_and_again_until_the_process_stops() -> None:
     assert printed(HELD, PYTHONPATH=":".join(sys.path)) > 40
+
+
+def test_a_process_of_roles_limits_its_arenas_before_its_threads_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(freed_memory, "limit_arenas", lambda: done.append("arenas"))
+    monkeypatch.setattr(
+        assembly, "assemble", lambda *_: done.append("roles") or nullcontext(SimpleNamespace(threaded={}, hosts=[]))
+    )
+    monkeypatch.setattr(process, "run_process", lambda *_: None)
+    ran = CliRunner().invoke(main, ["serve", "ledger"])
+    assert ran.exit_code == 0, ran.output
+    assert done == ["arenas", "roles"]
