@@ -307,7 +307,7 @@ def test_the_rules_are_evaluated_without_an_error_and_report_only_what_was_done(
 
 
 def test_what_an_autoscaler_asks_is_the_number_of_workers_that_the_plan_wants(deployment: Deployment) -> None:
-    class_of_a_level = ["workers.big.variant=heavy", "workers.big.longestJobSeconds=60"]
+    class_of_a_level = ["workers.big.variant=heavy", "workers.big.longestJobSeconds=60", "workers.big.maximum=1"]
     sets = ["keda.enabled=true", "keda.prometheus=http://prometheus:9090", "monitoring.serviceMonitor=true"]
     sets += ["workers.cpu.scale=true", "workers.cpu.maximum=3", *class_of_a_level]
     options = [part for each in sets for part in ("--set", each)]
