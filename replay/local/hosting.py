@@ -17,10 +17,12 @@ from schemas.errors import PochadeError
 from schemas.topics import FLEET, PLAN
 from streams import catalogs
 from streams.broker import address, embedded
+from streams.broker.record import make_private
 from streams.extras import check_roles
 from streams.kafka.consumers.consumer import TopicTailer
 from streams.kafka.producers.producer import KafkaRecordProducer
 from streams.kafka.topics import create_topics
+from streams.locks import try_lock
 from streams.operator.client import RequestClient
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
@@ -101,10 +103,24 @@ class LocalDeployment:
 
 
 def start_broker(settings: Settings, stack: ExitStack, teller: ProgressReporter) -> None:
-    """A broker, stopped with `stack` if it was started here, and the deployment's topics. Raises PochadeError."""
-    if address.find(settings) is None:
-        teller.phase("starting the broker")
-        stack.callback(embedded.stop, settings)
+    """A broker, stopped with `stack` if it was started here, and the deployment's topics.
+
+    Raises PochadeError: it cannot be started, or another run has started it and stops it at its end.
+    """
+    if not address.is_foreign(settings):
+        home = address.kafka_home(settings)
+        make_private(home)
+        with ExitStack() as held:
+            run = held.enter_context(open(home / "run.lock", "w"))
+            if not try_lock(run.fileno()):
+                raise PochadeError(
+                    f"another run has started the broker of {home.parent} and stops it at its end: wait for that, or "
+                    f"give this run a folder of its own with --home"
+                )
+            if address.find(settings) is None:
+                teller.phase("starting the broker")
+                stack.push(held.pop_all())  # who stops the broker holds the lock until then
+                stack.callback(embedded.stop, settings)
     running = embedded.ensure(settings, teller.note)
     teller.phase(f"broker at {running.bootstrap}; creating topics {settings.kafka.prefix}.*")
     create_topics(settings)
