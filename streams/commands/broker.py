@@ -22,6 +22,7 @@ from streams.kafka.topics import create_topics, own_topics
 from streams.operator.checks import READS, check_joined, check_topics
 from streams.operator.cluster import Found, after_creation, differences, expected, topics
 from streams.operator.verdicts import Check, Verdict
+from streams.processes import announced
 from streams.settings import Settings
 from streams.vectors import lite, lite_server
 from streams.visible import counted
@@ -89,6 +90,9 @@ def down(load: Load) -> None:
         click.echo(f"nothing to stop: the broker is the configured cluster at {settings.kafka.bootstrap_servers}")
     elif embedded.stop(settings):
         click.echo("stopped")
+        if roles := announced.running(settings.home.expanduser()):
+            said = "still run, and try again until `pochade up`, or until you stop them"
+            click.echo(f"{', '.join(roles)} {said}", err=True)
     else:
         click.echo("nothing to stop: no broker runs here")
 

@@ -71,6 +71,15 @@ def readiness(home: pathlib.Path, prefix: str) -> dict[str, str]:
     return found
 
 
+def running(home: pathlib.Path) -> list[str]:
+    """Return the roles whose processes live under this home, of any prefix."""
+    found = set[str]()
+    for file in filter(_lives, (home / FOLDER).glob("[0-9]*")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # it has ended since, or is half written
+            found.update(json.loads(file.read_text())["roles"])
+    return sorted(found)
+
+
 def _lives(file: pathlib.Path) -> bool:
     """Whether the process that wrote a file lives, and no later one has its id."""
     try:

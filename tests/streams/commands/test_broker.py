@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from streams.codec.avro import encode
 from streams.commands import broker
 from streams.kafka.consumers import snapshot
 from streams.operator.cluster import Found
+from streams.processes.announced import announced
 from streams.settings import load
 from tests.builders import NOW_MS, a_heartbeat
 from tests.streams.operator.test_cluster import found
@@ -98,3 +100,17 @@ def test_status_without_a_broker_says_that_nothing_serves_and_exits_with_0(tmp_p
     done = CliRunner().invoke(main, ["--home", str(tmp_path), "status", "-o", "json"])
     assert (done.exit_code, json.loads(done.stdout)["serves"]) == (0, "no: no broker runs (pochade up)")
     assert json.loads(done.stdout)["bootstrap_servers"] is None
+
+
+@pytest.mark.parametrize(
+    ("roles", "said"), [([], ""), (["ledger", "router"], "ledger, router still run, and try again")]
+)
+def test_down_names_the_roles_that_it_leaves_without_a_broker(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, roles: list[str], said: str
+) -> None:
+    monkeypatch.setattr(embedded, "stop", lambda _: True)
+    with announced(tmp_path, "p", roles, "http://127.0.0.1:1") if roles else nullcontext():
+        done = CliRunner().invoke(main, ["--home", str(tmp_path), "down"])
+    assert (done.exit_code, done.stdout) == (0, "stopped\n")
+    assert done.stderr.startswith(said)
+    assert bool(done.stderr) == bool(roles)

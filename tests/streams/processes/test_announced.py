@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from streams.observing.health import Health, served
-from streams.processes.announced import FOLDER, NO_ANSWER, announced, readiness
+from streams.processes.announced import FOLDER, NO_ANSWER, announced, readiness, running
 from streams.settings import Http
 
 
@@ -42,8 +42,11 @@ def test_what_a_killed_process_left_counts_for_nothing_and_the_next_one_removes_
     file = tmp_path / FOLDER / str(2**30)  # no process has this id
     file.parent.mkdir()
     file.write_text(left)
-    assert readiness(tmp_path, "p") == {}
+    assert (readiness(tmp_path, "p"), running(tmp_path)) == ({}, [])
     with announced(tmp_path, "p", ["router"], "http://127.0.0.1:1"):
+        (file.parent / str(os.getppid())).write_text(left)
+        assert running(tmp_path) == ["router"]
+        (file.parent / str(os.getppid())).unlink()
         assert [each.name for each in file.parent.iterdir()] == [str(os.getpid())]
 
 
