@@ -194,6 +194,9 @@ def _weights(folder: pathlib.Path, index: Mapping[str, Any]) -> tuple[str, Count
                 for tensor in map(opened.get_slice, opened.keys()):
                     found.setdefault(kind, Counter())[tensor.get_dtype()] += math.prod(tensor.get_shape())
         except (OSError, SafetensorError) as error:
+            if file.is_symlink() and not file.exists():
+                linked = f"{file} is a link to {file.readlink()}, which is not there"
+                raise PochadeError(f"{linked}: copy the folder with `cp -rL`") from error
             raise PochadeError(f"{file} cannot be read: {error}") from error
     files = "" if found[""] else max(found)
     return files, found[files]
