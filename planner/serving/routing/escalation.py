@@ -103,7 +103,7 @@ class Scored:
         level = self.asked.cascade.next_level
         if math.isinf(self.next_ms):
             return f"{self.is_doubtful()}, but no worker serves {level}, and {left_ms:.0f} ms are left{within}"
-        late = f"{level} would need {self.next_ms:.0f} ms of {left_ms:.0f}{within}"
+        late = f"{level} needs {self.next_ms:.0f} ms, and {left_ms:.0f} ms are left{within}"
         return f"{self.is_doubtful()}, but no time left: {late}"
 
     def _in_words(self) -> str:

@@ -96,13 +96,13 @@ def test_a_doubtful_image_is_kept_when_a_better_one_would_be_late_and_the_reason
     assert isinstance(judged(0.1, deadline_ms=NOW_MS + 200), Escalate)
     verdict = judged(0.1, deadline_ms=NOW_MS + 199)
     assert isinstance(verdict, Keep)
-    assert "no time left: heavy would need 200 ms of 199" in verdict.reason
+    assert "no time left: heavy needs 200 ms, and 199 ms are left" in verdict.reason
 
 
 def test_a_draft_is_kept_when_the_next_level_is_in_time_by_its_profile_but_not_as_it_is_served() -> None:
     verdict = judged(0.1, deadline_ms=NOW_MS + 239, slowness=1.2)
     assert isinstance(verdict, Keep)
-    assert "no time left: heavy would need 240 ms of 239" in verdict.reason
+    assert "no time left: heavy needs 240 ms, and 239 ms are left" in verdict.reason
     assert isinstance(judged(0.1, deadline_ms=NOW_MS + 240, slowness=1.2), Escalate)
     assert isinstance(judged(0.1, deadline_ms=NOW_MS + 160, slowness=0.8), Escalate), "quicker than profiled"
 

@@ -95,7 +95,7 @@ def test_a_draft_is_the_answer_where_a_better_image_would_wait_beyond_the_slo() 
     late = judged(1801)
     assert isinstance(late, Keep)
     assert late.is_rejected
-    assert "no time left: heavy would need 2001 ms of 2000 within the SLO" in late.reason
+    assert "no time left: heavy needs 2001 ms, and 2000 ms are left within the SLO" in late.reason
     assert isinstance(judged(300, received_ms=NOW_MS - 1501), Keep), "what it has waited already counts"
 
 

@@ -246,7 +246,7 @@ def test_two_checks_exchanged_in_the_logic_that_is_passed_in_change_what_a_role_
     decide: Callable[[Situation, LogicOf], Decided],
 ) -> None:
     hurried = Situation(a_plan(), Overrides(), slack_ms=100.0, confidence=0.1, heavy_ms=0)  # heavy takes 200 ms
-    late = "confidence 0.100 < threshold 0.500, but no time left: heavy would need 200 ms of 100"
+    late = "confidence 0.100 < threshold 0.500, but no time left: heavy needs 200 ms, and 100 ms are left"
     assert decide(hurried, EscalationLogic) == Decided("", 0, late)
     assert decide(hurried, Exchanged) == Decided("heavy", 0, "")
 
@@ -258,7 +258,7 @@ def test_a_draft_is_kept_where_no_worker_of_the_next_level_holds_its_base_and_lo
     heavy = builders.sized_variant(name="heavy", on_request=False, quality=1.0, latency_ms={1: 200.0}, load_ms=100.0)
     catalog = a_catalog(variants={"light": builders.a_variant(), "heavy": heavy}, discriminators=CATALOG.discriminators)
     warm = Situation(a_plan(), Overrides(), slack_ms=299.0, confidence=0.1, heavy_ms=0)
-    late = "confidence 0.100 < threshold 0.500, but no time left: heavy would need 300 ms of 299"
+    late = "confidence 0.100 < threshold 0.500, but no time left: heavy needs 300 ms, and 299 ms are left"
     assert decide(warm, EscalationLogic, catalog) == Decided("heavy", 0, "")
     assert decide(warm._replace(held=()), EscalationLogic, catalog) == Decided("", 0, late)
     assert decide(warm._replace(held=(), slack_ms=300.0), EscalationLogic, catalog) == Decided("heavy", 0, "")
