@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from schemas.errors import EndsProcess, Unknown
+from confluent_kafka import KafkaException
+
+from schemas.errors import EndsProcess, PochadeError, Unknown
 from streams import metrics
 from streams.processes import freed_memory, signals
 from streams.processes.watchdog import log_last, report_stacks
@@ -42,8 +44,9 @@ def keep_running(role: str, run: Run, stopping: threading.Event, end_process: Ca
             logging.shutdown()
             end_process(error.status if isinstance(error, EndsProcess) else CRASHED)
             return
-        except Exception:  # the outermost loop of a role
-            log.exception("%s failed; beginning again in %g s", role, BACKOFF_S)
+        except Exception as error:  # the outermost loop of a role
+            is_fault = not isinstance(error, KafkaException | PochadeError)  # of the code: these say all there is
+            log.error("%s failed: %s; beginning again in %g s", role, error, BACKOFF_S, exc_info=is_fault)
             metrics.RESTARTS.labels(role).inc()
             stopping.wait(BACKOFF_S)
 

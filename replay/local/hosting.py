@@ -114,8 +114,7 @@ def start_broker(settings: Settings, stack: ExitStack, teller: ProgressReporter)
             run = held.enter_context(open(home / "run.lock", "w"))
             if not try_lock(run.fileno()):
                 raise PochadeError(
-                    f"another run has started the broker of {home.parent} and stops it at its end: wait for that, or "
-                    f"give this run a folder of its own with --home"
+                    f"another run has started the broker of {home.parent}, and stops it: wait, or give another --home"
                 )
             if address.find(settings) is None:
                 teller.phase("starting the broker")

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from agents.runtime import process
 from agents.runtime.process import CRASHED, CUT_SHORT, Drain, Run, keep_running, run_process
-from schemas.errors import Unknown
+from schemas.errors import PochadeError, Unknown
 from streams import metrics
 from streams.processes import freed_memory, signals, watchdog
 from tests.patience import PATIENCE_S
@@ -37,6 +38,30 @@ def test_a_role_that_raises_begins_again_and_is_counted(monkeypatch: pytest.Monk
     keep_running("test-raises", run, stopping)
     assert len(runs) == 3
     assert restarts("test-raises") == before + 2
+
+
+@pytest.mark.parametrize(
+    ("error", "is_traced"),
+    [
+        (KafkaException(KafkaError(KafkaError._TRANSPORT, "the broker is away")), False),
+        (PochadeError("the broker is away"), False),
+        (KeyError("the broker is away"), True),
+    ],
+)
+def test_an_error_that_says_all_there_is_takes_one_line_and_a_fault_of_the_code_its_traceback(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception, *, is_traced: bool
+) -> None:
+    monkeypatch.setattr(process, "BACKOFF_S", 0.0)
+
+    def run(stopping: threading.Event) -> None:
+        stopping.set()
+        raise error
+
+    keep_running("sweeper", run, threading.Event())
+    (line,) = caplog.records
+    assert line.getMessage().startswith("sweeper failed: ")
+    assert "the broker is away" in line.getMessage()
+    assert bool(line.exc_info) == is_traced
 
 
 def test_a_name_that_nobody_knows_ends_the_process_with_its_message_and_no_traceback(
