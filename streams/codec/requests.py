@@ -133,17 +133,13 @@ def _checked(name: str, value: Any) -> Any:
     numbers = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, int)]
     if not all(-LONG <= number < LONG for number in numbers):
         raise InvalidRequest(f"request field {name!r} must fit into 64 bits: got {value!r:.80}", field=name)
-    texts = (
-        [value]
-        if isinstance(value, str)
-        else [item for item in value if isinstance(item, str)]
-        if isinstance(value, list)
-        else []
-    )
+    texts = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]
     if not all(is_unicode(text) for text in texts):
         fault = f"request field {name!r} must be valid Unicode: it holds half a surrogate pair"
         raise InvalidRequest(fault, field=name)
-    return tuple(value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(map(float, value)) if hint == tuple[float, ...] else tuple(value)
+    return float(value) if hint == float | None and isinstance(value, int) else value
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.errors import InvalidRecord, InvalidRequest, PochadeError
@@ -54,6 +54,9 @@ def test_a_senseless_message_survives_the_wire(kind: type[Any], data: st.DataObj
 FIELDS = st.dictionaries(st.sampled_from([*sorted(HINTS), "promt"]), JSON | st.just(2**63), max_size=4)
 
 
+@example(
+    {"guidance": 7, "adapters": ["candy"], "adapter_weights": [1]}, None
+)  # whole numbers, of fields that have none
 @fuzz(100)
 @given(FIELDS, st.none() | st.binary(max_size=8))
 def test_any_json_is_a_request_that_can_be_written_or_an_error_of_ours(
