@@ -49,7 +49,7 @@ height = 32
 latency_ms = {{ 1 = {ms} }}
 load_ms = 1
 """
-CATALOG = "# mine\n" + LEVEL.format(name="quick", steps=1, ms=0.2) + LEVEL.format(name="good", steps=3, ms=1)
+CATALOG = "# mine\n" + LEVEL.format(name="quick", steps=1, ms=0.02) + LEVEL.format(name="good", steps=3, ms=1)
 SUBJECTS = ("a cat", "a boat", "a lamp", "two trees", "an old door", "a bridge", "a red chair", "a bowl of fruit")
 PLACES = ("in the rain", "at night", "on a hill", "by the sea", "in a garden", "under a bridge")
 HARD = ("holding a written sign", "with seven fingers", "reflected in a mirror")
@@ -123,7 +123,7 @@ def test_the_page_leads_from_a_catalog_without_evidence_to_a_promoted_pair(
     assert (folder / "learned" / "catalog.toml").read_text().startswith("# mine")
     wanted = r"quick: an image in calls of 16 took (\S+) ms, and by the catalog's latency_ms it takes (\S+) ms"
     noted = re.findall(wanted, said.output)
-    assert [float(given) for _taken, given in noted] == [0.2]  # of which no card is drawn
+    assert [float(given) for _taken, given in noted] == [0.02]  # of which no card is drawn
     again = "`pochade profile --catalog catalog.toml --out . --no-quality --write`"
     for text in (said.output, (folder / "learned" / "README.md").read_text()):
         assert again in text
