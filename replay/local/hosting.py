@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from fcntl import LOCK_EX, LOCK_SH
 from functools import partial
 
 from replay.load.driver import Driver, drive, schedule
@@ -112,11 +113,11 @@ def start_broker(settings: Settings, stack: ExitStack, teller: ProgressReporter)
         make_private(home)
         with ExitStack() as held:
             run = held.enter_context(open(home / "run.lock", "w"))
-            if not try_lock(run.fileno()):
-                raise PochadeError(
-                    f"another run has started the broker of {home.parent}, and stops it: wait, or give another --home"
-                )
-            if address.find(settings) is None:
+            is_running = address.find(settings) is not None
+            if not try_lock(run.fileno(), LOCK_SH if is_running else LOCK_EX):
+                why = f"another run has started the broker of {home.parent} and stops it: wait or give another --home"
+                raise PochadeError(why)
+            if not is_running:
                 teller.phase("starting the broker")
                 stack.push(held.pop_all())  # who stops the broker holds the lock until then
                 stack.callback(embedded.stop, settings)

@@ -91,8 +91,7 @@ def down(load: Load) -> None:
     elif embedded.stop(settings):
         click.echo("stopped")
         if roles := announced.running(settings.home.expanduser()):
-            said = "still run, and try again until `pochade up`, or until you stop them"
-            click.echo(f"{', '.join(roles)} {said}", err=True)
+            click.echo(f"{', '.join(roles)} still run, and try again until `pochade up` or you stop them", err=True)
     else:
         click.echo("nothing to stop: no broker runs here")
 
