@@ -68,11 +68,11 @@ def client_config(cluster: ClusterSettings) -> dict[str, str]:
 
 
 def producer_config(cluster: ClusterSettings) -> dict[str, str]:
-    """`client_config`, and as long as a record's copies may take until it is sent again.
+    """`client_config`, no waiting for more records, and as long as a record's copies may take until it is sent again.
 
     Raises PochadeError: no broker is configured and none runs.
     """
-    return {"request.timeout.ms": str(ANSWER_MS), **client_config(cluster)}
+    return {"request.timeout.ms": str(ANSWER_MS), "linger.ms": "0", **client_config(cluster)}
 
 
 def topic_name(cluster: ClusterSettings, name: str) -> str:

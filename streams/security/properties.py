@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from schemas.errors import PochadeError
 from streams.security.secrets import with_secrets
-from streams.security.security import FAUST_ROLES, security_of
+from streams.security.security import FAUST_ROLES, refuse_decided, security_of
 from streams.settings import Settings
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
@@ -17,8 +17,8 @@ def check_properties(settings: Settings, roles: Collection[str] = FAUST_ROLES) -
     """Construct clients with them, and ask whether Faust can follow them where one of these roles uses it.
 
     Raises:
-        PochadeError: which property is unknown, has a wrong value, lacks another, or has no counterpart for Faust;
-            never the value: it may be secret.
+        PochadeError: which property is unknown, has a wrong value, lacks another, is set by the roles themselves, or
+            has no counterpart for Faust; never the value: it may be secret.
     """
     if not settings.kafka.properties:
         return
@@ -35,6 +35,7 @@ def check_properties(settings: Settings, roles: Collection[str] = FAUST_ROLES) -
                 ) from None
             if name in why or "Invalid value" in why:
                 raise PochadeError(f"kafka.properties.{name}: librdkafka refuses it: {_hidden(why, value)}") from None
+    refuse_decided(properties)
     if FAUST_ROLES & set(roles):
         security_of(properties)
     try:  # one may need another, such as SASL its mechanism

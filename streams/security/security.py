@@ -4,7 +4,7 @@ A pure mapping of librdkafka's names to values. Each name is in one of three tab
 librdkafka's clients alone, or a role that uses Faust refuses it at start. A name in none of them is refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schemas.errors import PochadeError
@@ -46,16 +46,16 @@ COUNTERPARTS = frozenset(
 OF_LIBRDKAFKA_ALONE = frozenset(
     {
         # writing: every role writes through librdkafka
-        "acks", "request.required.acks", "batch.num.messages", "batch.size", "compression.codec", "compression.level",
-        "compression.type", "delivery.report.only.error", "delivery.timeout.ms", "message.timeout.ms",
-        "enable.gapless.guarantee", "linger.ms", "queue.buffering.max.ms", "max.in.flight",
+        "batch.num.messages", "compression.codec", "compression.level", "compression.type",
+        "delivery.report.only.error", "delivery.timeout.ms", "message.timeout.ms",
+        "enable.gapless.guarantee", "linger.ms", "max.in.flight",
         "max.in.flight.requests.per.connection", "message.copy.max.bytes", "message.max.bytes",
         "message.send.max.retries", "retries", "queue.buffering.backpressure.threshold", "queue.buffering.max.kbytes",
         "queue.buffering.max.messages", "queuing.strategy", "request.timeout.ms", "sticky.partitioning.linger.ms",
         # waiting, buffers and logs of its own
         "api.version.request.timeout.ms", "broker.address.ttl", "coordinator.query.interval.ms", "debug",
         "enable.metrics.push", "enable.random.seed", "fetch.error.backoff.ms", "fetch.max.bytes", "fetch.min.bytes",
-        "fetch.queue.backoff.ms", "fetch.wait.max.ms", "log.connection.close", "log.queue", "log.thread.name",
+        "fetch.queue.backoff.ms", "log.connection.close", "log.queue", "log.thread.name",
         "log_level", "max.poll.interval.ms", "metadata.max.age.ms", "metadata.recovery.rebootstrap.trigger.ms",
         "metadata.recovery.strategy", "queued.max.messages.kbytes", "queued.min.messages",
         "receive.message.max.bytes", "reconnect.backoff.jitter.ms", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
@@ -71,21 +71,18 @@ OF_LIBRDKAFKA_ALONE = frozenset(
 OWN = "the roles set it themselves: leave it out"
 IN_PEM = "give the certificate and key in PEM: ssl.certificate.location and ssl.key.location"
 BY_PASSWORD = f"use a listener with {', '.join(MECHANISMS)}, or one with TLS certificates of clients"
-REFUSED = {  # name, or the beginning of several -> what to do instead
-    "auto.": OWN,
-    "enable.auto.": OWN,
-    "enable.idempotence": OWN,
-    "enable.partition.eof": OWN,
-    "group.": OWN,
-    "heartbeat.interval.ms": OWN,
-    "isolation.level": OWN,
-    "max.poll.records": OWN,
-    "offset.": OWN,
-    "partition": OWN,
-    "session.timeout.ms": "set kafka.session_timeout_ms",
-    "share.": OWN,
-    "transaction": OWN,
+DECIDED = {  # name, or the beginning of several -> what to do instead; refused for every role
+    "group.protocol": "set kafka.group_protocol",
     "metadata.broker.list": "set kafka.bootstrap_servers",
+    "queue.buffering.max.ms": "set linger.ms, which is the same",
+    "session.timeout.ms": "set kafka.session_timeout_ms",
+    **dict.fromkeys((
+        "acks", "auto.", "batch.size", "enable.auto.", "enable.idempotence", "enable.partition.eof",
+        "fetch.wait.max.ms", "group.", "heartbeat.interval.ms", "isolation.level", "max.poll.records", "offset.",
+        "partition", "request.required.acks", "share.", "transaction",
+    ), OWN),
+}  # fmt: skip
+REFUSED = {  # the same, of what Faust cannot follow
     "ssl.keystore.": IN_PEM,
     "ssl.engine.": IN_PEM,
     "ssl.providers": IN_PEM,
@@ -106,7 +103,7 @@ REFUSED = {  # name, or the beginning of several -> what to do instead
 
 
 class Unmapped(PochadeError):
-    """A property that the Faust roles cannot follow."""
+    """A property that the roles, or those with Faust, cannot follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +160,10 @@ def security_of(properties: Mapping[str, str]) -> Security:
             that may be secret.
     """
     given = {ALIASES.get(name, name): value for name, value in properties.items()}
-    for name in given:
-        _refuse_without_counterpart(name)
+    refuse_decided(given)
+    for name in sorted(given.keys() - COUNTERPARTS - OF_LIBRDKAFKA_ALONE):
+        do = _instead(REFUSED, name) or "leave it out"
+        raise _unmapped(name, f"it has no counterpart in their Kafka client; {do}")
     protocol = given.get("security.protocol", PLAINTEXT).upper()
     mechanism = _mechanism(given) if protocol in (SASL_PLAINTEXT, SASL_SSL) else ""
     return Security(
@@ -181,11 +180,15 @@ def security_of(properties: Mapping[str, str]) -> Security:
     )
 
 
-def _refuse_without_counterpart(name: str) -> None:
-    if name in COUNTERPARTS or name in OF_LIBRDKAFKA_ALONE:
-        return
-    do = next((do for start, do in REFUSED.items() if name == start or name.startswith(start)), "leave it out")
-    raise _unmapped(name, f"it has no counterpart in their Kafka client; {do}")
+def refuse_decided(names: Iterable[str]) -> None:
+    """Raise Unmapped: the roles set one of these properties by themselves."""
+    for name in names:
+        if do := _instead(DECIDED, name):
+            raise Unmapped(f"kafka.properties.{name}: {do}")
+
+
+def _instead(table: Mapping[str, str], name: str) -> str:
+    return next((do for start, do in table.items() if name.startswith(start)), "")
 
 
 def _unmapped(name: str, why: str) -> Unmapped:

@@ -11,7 +11,6 @@ from enum import StrEnum
 
 BEATS = 9  # of a member in a session: with Kafka's shortest session (45 s) its shortest interval (5 s)
 CLASSIC_BEATS = 3  # what Kafka advises; a classic member learns of a rebalance at its next heartbeat
-OURS = {"group.id", "group.protocol", "session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"}
 CONSUMER_CONFIG = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms")  # of a group, on the cluster
 
 

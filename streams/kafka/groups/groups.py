@@ -24,7 +24,6 @@ from streams.kafka.errors import may_pass
 from streams.kafka.groups.group_terms import (
     CLASSIC_BEATS,
     CONSUMER_CONFIG,
-    OURS,
     STOCK,
     STOCK_CLASSIC,
     Limits,
@@ -60,13 +59,8 @@ _is_reported_otherwise = ContextVar("is_told_otherwise", default=False)
 def member_config(settings: Settings, group: str) -> dict[str, Any]:
     """The configuration of a member that commits by itself, with the cluster ready for it. The group need not exist.
 
-    Raises PochadeError: the cluster does not answer, or `kafka.properties` has what is decided here.
+    Raises PochadeError: the cluster does not answer.
     """
-    if taken := OURS & settings.kafka.properties.keys():
-        raise PochadeError(
-            f"kafka.properties may not set {', '.join(sorted(taken))}: groups are set up by kafka.group_protocol and "
-            "kafka.session_timeout_ms"
-        )
     found = protocol(settings)
     begins: dict[str, Any] = {
         **client_config(settings), "group.id": group, "group.protocol": found.value, "enable.auto.commit": False,

@@ -28,14 +28,13 @@ METADATA_S = 5.0  # to ask for a topic's partitions
 class KafkaRecordProducer:
     """A `RecordProducer` on librdkafka, with a thread that serves delivery reports."""
 
-    def __init__(self, cluster: ClusterSettings, *, linger_ms: int = 0, extra: dict[str, Any] | None = None) -> None:
+    def __init__(self, cluster: ClusterSettings, *, extra: dict[str, Any] | None = None) -> None:
         self._prefix = cluster.kafka.prefix
         config: dict[str, Any] = {
             **producer_config(cluster),
             "enable.idempotence": True,
             "acks": "all",
             "partitioner": "murmur2_random",
-            "linger.ms": linger_ms,
             **(extra or {}),
         }
         self.client = Producer(config)

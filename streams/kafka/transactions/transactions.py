@@ -24,7 +24,6 @@ def open_producer(
             "transactional.id": transactional_id,
             "transaction.timeout.ms": limit_ms,
             "socket.timeout.ms": min(limit_ms, int(config["socket.timeout.ms"])),  # more is refused
-            "linger.ms": 0,
             "batch.size": batch_bytes,
         }
     )

@@ -22,6 +22,7 @@ from streams.security.oidc import NoToken, TokenProvider
 from streams.security.properties import check_properties
 from streams.security.security import (
     COUNTERPARTS,
+    DECIDED,
     MECHANISMS,
     OF_LIBRDKAFKA_ALONE,
     REFUSED,
@@ -114,13 +115,29 @@ def test_no_secret_shows_in_what_is_printed_of_it() -> None:
         ("ssl.keystore.location", "own.p12", r"in PEM: ssl\.certificate\.location"),
         ("sasl.oauthbearer.config", "principal=x", "method=oidc"),
         ("client.rack", "a", "read from partitions' leaders"),
-        ("group.id", "mine", "the roles set it themselves"),
         ("some.new.property", "1", "leave it out"),
     ],
 )
 def test_what_faust_cannot_follow_is_refused_by_name_with_what_to_do(name: str, value: str, do: str) -> None:
     with pytest.raises(Unmapped, match=rf"kafka\.properties\.{name}: classifier, discriminator, router .*{do}"):
         security_of({**SASL, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "do"),
+    [
+        ("acks", "1", "the roles set it themselves: leave it out"),
+        ("fetch.wait.max.ms", "9", "the roles set it themselves: leave it out"),
+        ("group.id", "mine", "the roles set it themselves: leave it out"),
+        ("group.protocol", "classic", r"set kafka\.group_protocol"),
+        ("session.timeout.ms", "9000", r"set kafka\.session_timeout_ms"),
+        ("queue.buffering.max.ms", "20", r"set linger\.ms, which is the same"),
+    ],
+)
+def test_what_the_roles_decide_is_refused_for_each_role(name: str, value: str, do: str) -> None:
+    for role in ("worker", "router"):
+        with pytest.raises(Unmapped, match=rf"^kafka\.properties\.{name}: {do}$"):
+            check_properties(load({"kafka": {"properties": {name: value}}}), [role])
 
 
 @pytest.mark.parametrize("missing", ["sasl.username", "sasl.password"])
@@ -146,7 +163,7 @@ def test_tokens_that_faust_cannot_fetch_are_refused(changed: dict[str, str]) -> 
 def test_each_property_stands_in_one_table_only() -> None:
     assert not COUNTERPARTS & OF_LIBRDKAFKA_ALONE
     for name in COUNTERPARTS | OF_LIBRDKAFKA_ALONE:
-        assert not [start for start in REFUSED if name.startswith(start)]
+        assert not [start for start in (*DECIDED, *REFUSED) if name.startswith(start)]
     security_of(dict.fromkeys(OF_LIBRDKAFKA_ALONE, "1"))
     assert len(MECHANISMS) == 4
 

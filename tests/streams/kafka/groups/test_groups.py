@@ -172,10 +172,3 @@ def test_a_cluster_that_is_away_is_an_error_and_nothing_is_concluded_from_it(set
         groups.member_config(settings, "pochade.ledger")
     use(Cluster())
     assert groups.member_config(settings, "pochade.ledger")["group.protocol"] == "consumer"
-
-
-def test_a_property_that_groups_are_set_up_with_here_is_refused_by_name(use: Any) -> None:
-    use(Cluster())
-    own = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"session.timeout.ms": "9000"}}})
-    with pytest.raises(PochadeError, match=r"may not set session\.timeout\.ms.*kafka\.session_timeout_ms"):
-        groups.member_config(own, "pochade.ledger")
