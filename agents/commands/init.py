@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.catalog.entries import run_ms
+from streams.commands.options import Size
 from streams.extras import need
 from streams.visible import counted
 
@@ -61,7 +62,7 @@ BY_DEFAULT = "the pipeline's defaults, which are wrong for a distilled model"
     help="Latency that most requests are to have (default: three times the heavy model's run time).",
 )  # fmt: skip
 @click.option(
-    "--size", type=click.IntRange(min=8), nargs=2, metavar="WIDTH HEIGHT",
+    "--size", type=Size(), metavar="WIDTHxHEIGHT",
     help="Size in pixels of both levels' images (default: each model's own).",
 )  # fmt: skip
 @click.option(

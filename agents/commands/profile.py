@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from agents.commands.profile_components import components
 from streams.command_groups import CommandGroup
-from streams.commands.options import FILE_IN, FOLDER, indices_of
+from streams.commands.options import FILE_IN, FOLDER, Size, indices_of
 from streams.extras import need
 from streams.shipped import INFRA
 
@@ -107,7 +106,7 @@ if TYPE_CHECKING:
     "--sizes",
     default="",
     metavar="WxH,...",
-    callback=lambda _ctx, _param, text: _sizes(text),
+    callback=lambda ctx, param, text: tuple(dict.fromkeys(Size().convert(each, param, ctx) for each in _parts(text))),
     help="Sizes in px of which one image is timed, too, such as 512x512,1024x1024; printed, not written.",
 )
 @click.option(
@@ -306,14 +305,6 @@ def _numbers(option: str, text: str, example: str) -> tuple[int, ...]:
     if not all(part.isdecimal() and int(part) for part in _parts(text)):
         raise click.BadParameter(f"{option} {text!r} is not numbers of 1 or more with commas, such as {example}")
     return tuple(sorted({int(part) for part in _parts(text)}))
-
-
-def _sizes(text: str) -> tuple[tuple[int, int], ...]:
-    """Widths and heights in px. Raises click.BadParameter."""
-    found = [re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", part) for part in _parts(text)]
-    if None in found:
-        raise click.BadParameter(f"{text!r} is not sizes with commas, such as 512x512,1024x1024")
-    return tuple(dict.fromkeys((int(each[1]), int(each[2])) for each in found if each))
 
 
 def _asked(file: pathlib.Path | None, seed: int, count: int, stream: str) -> "SeededPrompts":

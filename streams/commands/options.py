@@ -39,6 +39,19 @@ class Ago(click.ParamType):
         return int(float(match[1]) * UNITS_MS[match[2]])
 
 
+class Size(click.ParamType):
+    """Option type of a width and height in px, such as `768x512`; its value is a pair."""
+
+    name = "WIDTHxHEIGHT"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Return width and height of the text."""
+        match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,4})", str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is not WIDTHxHEIGHT in px, such as 768x512", param, ctx)
+        return int(match[1]), int(match[2])
+
+
 def duration(milliseconds: float) -> str:
     """Format a duration in the greatest unit that fits, such as `1.5d` or `10m`."""
     unit = max((u for u in UNITS_MS if UNITS_MS[u] <= milliseconds), key=lambda u: UNITS_MS[u], default="s")

@@ -60,10 +60,7 @@ class RequestCommand(click.Command):
     """A command with `generation_options`, which names the one that is meant by what a field is called elsewhere."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words. Raises click.UsageError with the options, or the form of a size, that are meant."""
-        for option, width, height in zip(args, args[1:], args[2:], strict=False):
-            if option == "--size" and width.isdigit() and height.isdigit():
-                raise click.UsageError(f"write the size as one word: --size {width}x{height}", ctx)
+        """Parse the words. Raises click.NoSuchOption with the options that are meant."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

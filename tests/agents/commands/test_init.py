@@ -35,7 +35,7 @@ def run(out: pathlib.Path, *words: str) -> Result:
 @pytest.mark.usefixtures("times")
 def test_the_catalog_has_what_was_measured_and_says_what_was_not(toys: Toys, tmp_path: pathlib.Path) -> None:
     out, light, heavy = tmp_path / "own.toml", toys("flux-schnell"), toys("flux-dev")
-    done = run(out, "--light", light, "--heavy", heavy, "--slo", "5", "--size", "64", "64")
+    done = run(out, "--light", light, "--heavy", heavy, "--slo", "5", "--size", "64x64")
     assert done.exit_code == 0, done.output
     catalog = catalogs.load(str(out))
     assert {name: each.latency_ms for name, each in catalog.variants.items()} == {
