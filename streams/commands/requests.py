@@ -239,7 +239,12 @@ def submit_one(
         handle = client.submit(**fields)
         if output == "table":
             click.echo(handle.request_id)
-        result = opening.result_of(handle.result(timeout)) if timeout is not None else None
+        result = None
+        if timeout is not None:
+            from rich.console import Console
+
+            with Console(stderr=True).status("waiting for the result"):
+                result = opening.result_of(handle.result(timeout))
     _print_ending(handle.request_id, result, output)
     if result is not None and result.status is not Status.COMPLETED:
         raise SystemExit(1)
@@ -247,12 +252,7 @@ def submit_one(
 
 
 def submit_file(
-    settings: "Settings",
-    file: TextIO,
-    left_ms: int | None,
-    fields: dict[str, Any],
-    timeout: float | None,
-    output: str,
+    settings: "Settings", file: TextIO, left_ms: int | None, fields: dict[str, Any], timeout: float | None, output: str
 ) -> None:
     """Send every line of a file as a request, after checking all lines; print the ids in the lines' order.
 
