@@ -4,6 +4,8 @@ The one place between Faust and aiokafka. `App` is a `faust.App` whose consumer 
 wants of a client belongs into its `broker_credentials`.
 """
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 
 import faust
@@ -67,6 +69,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):  # type: ignore[misc]
         consumer = super()._create_worker_consumer(transport)
         consumer._isolation_level = COMMITTED  # Faust ties its setting to transactions of its own producer
         return consumer
+
+    async def on_thread_stop(self) -> None:
+        """Close aiokafka's client, which without a broker raises its tasks' cancellation: Faust would wait for ever."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await super().on_thread_stop()
 
     async def seek_to_committed(self) -> Mapping[TP, int | None]:
         """Seek each partition to its committed offset, or to its first where nothing is committed; return the former.

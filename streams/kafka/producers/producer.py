@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 BUSY = 8  # records in flight, from which on the senders themselves serve most delivery reports
 BUSY_PAUSE_S = 0.004
+FLUSH_S = 20.0  # at the end, for records in flight: less than `shutdown_timeout_s`
 METADATA_S = 5.0  # to ask for a topic's partitions
 
 
@@ -90,7 +91,8 @@ class KafkaRecordProducer:
         return kind(f"{record.topic} did not take a record of {size_of(record)} bytes: {error.str()}")
 
     def close(self) -> None:
-        self.client.flush(30)
+        if left := self.client.flush(FLUSH_S):
+            log.warning("%d records were not delivered: no broker took them. Work that they report is done again", left)
         self._stopping.set()
         self._reports.join()
 

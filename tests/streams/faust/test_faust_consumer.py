@@ -11,6 +11,7 @@ from faust.types import TP
 
 from streams.faust.consumer import App, Consumer, ConsumerThread
 from streams.faust.record_sets import ReadableRecords, RecordSet
+from tests.patience import PATIENCE_S
 
 HERE = TP("pochade.prompts.v1", 0)
 
@@ -126,5 +127,20 @@ def test_what_was_fetched_of_a_partition_that_is_held_is_handed_over_all_the_sam
         assert (seen, consumer._get_active_partitions()) == ([1, 2, 3], set())
         consumer.release(HERE, is_ours=True)
         assert consumer._get_active_partitions() == {HERE}
+
+    asyncio.run(scenario())
+
+
+def test_a_thread_that_reads_ends_also_where_no_broker_answers(app: App) -> None:
+    async def cancelled_by_its_own_tasks() -> None:  # as aiokafka's fetcher, whose tasks wait until they try again
+        waiting = asyncio.create_task(asyncio.sleep(PATIENCE_S))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await waiting
+
+    async def scenario() -> None:
+        thread = app.consumer._thread
+        thread._consumer = mock.Mock(stop=cancelled_by_its_own_tasks)
+        await thread.on_thread_stop()
 
     asyncio.run(scenario())

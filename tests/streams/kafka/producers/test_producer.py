@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from schemas.record import Delivered, Outgoing
 from schemas.topics import EVENTS
 from streams.kafka.producers import producer as module
-from streams.kafka.producers.producer import KafkaRecordProducer
+from streams.kafka.producers.producer import FLUSH_S, KafkaRecordProducer
 from streams.kafka.producers.topic_limits import TopicLimits
 from streams.kafka.producers.writing import MAX_BYTES, DeliveryFailed, RecordTooLarge, send_all, size_of
 from streams.settings import load
@@ -57,6 +57,19 @@ def test_a_broker_that_is_away_fails_the_future_in_time(alone: KafkaRecordProduc
 def test_who_waits_for_records_hears_of_a_silent_broker_as_of_a_refusal(alone: KafkaRecordProducer) -> None:
     with pytest.raises(DeliveryFailed, match=r"events.v1 did not take a record within 0.01 s"):
         send_all(alone, [a_note()], 0.01)
+
+
+def test_a_producer_without_a_broker_closes_in_time_and_says_what_was_not_delivered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "FLUSH_S", 0.01)
+    settings = load({"kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": {"log_level": "0"}}})
+    producer = KafkaRecordProducer(settings)
+    for _ in range(2):
+        producer.send(a_note())
+    producer.close()
+    assert "2 records were not delivered: no broker took them" in caplog.text
+    assert load({}).shutdown_timeout_s > FLUSH_S
 
 
 def test_an_awaiting_task_that_is_cancelled_does_not_end_the_delivery_reports(alone: KafkaRecordProducer) -> None:
