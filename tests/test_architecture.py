@@ -216,6 +216,19 @@ def test_no_file_of_a_model_brings_code() -> None:
     ] == []
 
 
+def test_images_are_opened_by_named_readers_alone() -> None:
+    """Others of PIL's start programs, or take minutes; the laboratory opens what it has made itself."""
+    opens = re.compile(r"Image\.open\((?!.*formats=)")
+    assert [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for room in ("streams", "agents", "replay")
+        for path in sources(room)
+        if not {"lab", "bench", "chaos"} & set(path.parts)
+        for line in path.read_text().splitlines()
+        if opens.search(line)
+    ] == []
+
+
 # the second tries properties out
 OPENS_CONSUMERS = {
     "streams.kafka.consumers.consumer_factory",

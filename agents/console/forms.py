@@ -18,7 +18,7 @@ async def fields_of(http: Request) -> dict[str, str]:
     """Return the fields of a form; all values of REPEATED, a line each, as `positions`.
 
     Raises:
-        HTTPException: another type of content, or too much of it.
+        HTTPException: another type of content, too much of it, or too slow.
     """
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     length = http.headers.get("content-length", "0")
@@ -26,7 +26,10 @@ async def fields_of(http: Request) -> dict[str, str]:
         raise HTTPException(415, f"a form of this console sends {TYPE}")
     if not length.isdigit() or int(length[:12]) > MAX_BYTES or "transfer-encoding" in http.headers:
         raise HTTPException(413, f"a form may have {MAX_BYTES} bytes, and says how many it has")
-    form = await http.form(max_fields=MAX_FIELDS)
+    try:
+        form = await http.form(max_fields=MAX_FIELDS)
+    except TimeoutError:
+        raise HTTPException(408, "the form did not come within console.client_timeout_s") from None
     fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
     repeated = [value for value in form.getlist(REPEATED) if isinstance(value, str)]
     return fields | {"positions": "\n".join(repeated)}

@@ -8,10 +8,9 @@ import io
 from collections import OrderedDict
 from typing import Final
 
-from PIL import Image
-
 from agents.gateway.signing import Seal
 from schemas.errors import PochadeError
+from streams.store.input_images import open_stored
 from streams.store.port import ImageStore, is_key
 
 PATH: Final = "/images/"
@@ -68,7 +67,7 @@ class SealedImages:
 def thumbnail(data: bytes) -> EncodedImage:
     """Return an image with its longer side at most THUMBNAIL_PX; a smaller one unchanged."""
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with open_stored(data) as image:
             if max(image.size) <= THUMBNAIL_PX:
                 return EncodedImage(data, "image/png")
             image.thumbnail((THUMBNAIL_PX, THUMBNAIL_PX))

@@ -126,7 +126,7 @@ class Batches:
 
 
 def _pixels(data: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(data)) as opened:
+    with Image.open(io.BytesIO(data), formats=("PNG",)) as opened:  # as workers write them
         return np.asarray(opened.convert("RGB"))
 
 

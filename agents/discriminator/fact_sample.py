@@ -4,18 +4,17 @@ One image is checked at a time, in a thread; what is drawn meanwhile is skipped 
 """
 
 import asyncio
-import io
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from PIL import Image
 
 from planner.catalog.model import Catalog
 from schemas import ids
 from schemas.messages import ImageGenerated
 from streams import metrics
+from streams.store.input_images import open_stored
 from streams.store.port import ImageStore
 
 log = logging.getLogger(__name__)
@@ -50,7 +49,7 @@ class FactSample:
         request, holds = image.job.classified.request, None
         try:
             if not image.components and not request.options.image:  # facts are read in the plain style
-                with Image.open(io.BytesIO(self._store.get(image.image.uri))) as opened:
+                with open_stored(self._store.get(image.image.uri)) as opened:
                     holds = self._facts(request.prompt, np.asarray(opened.convert("RGB")))
         except Exception as error:  # whatever a store or a checker raises: the image is served
             log.warning("an image was not checked for its facts: %r", error)

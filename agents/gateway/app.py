@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from agents.gateway.callers.bearer import SECRET, Everybody
@@ -49,7 +49,7 @@ def app_of(
     """Return the app with its limits. `callers`: `KeyHolders` if requests need API keys."""
     handlers = {
         Refusal: _on_refusal, HTTPException: _on_http, ClientGone: _on_gone, ClientDisconnect: _on_gone,
-        Exception: _on_error,
+        RecursionError: _on_depth, Exception: _on_error,
     }  # fmt: skip
     app = callers(Starlette(routes=routes_of(images, predictions, receipts), exception_handlers=handlers))
     if limits.origins:  # around the callers: a browser asks whether a page may ask, without its key
@@ -98,7 +98,8 @@ async def _on_refusal(_http: Request, error: Exception) -> Response:
 async def _on_http(http: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
+        there = [each for each in http.app.routes if each.matches(http.scope)[0] is not Match.NONE]
+        allowed = ", ".join(sorted({method for each in there for method in each.methods or ()}))
         is_asking = "access-control-request-method" in http.headers  # a browser, before a page of another site may ask
         way = "; gateway.origins lists the sites whose pages may ask" if is_asking else ""
         response = refused(Refusal("method", f"{http.method} is not for {http.url.path:.200}: it takes {allowed}{way}"))
@@ -109,6 +110,10 @@ async def _on_http(http: Request, error: Exception) -> Response:
 
 async def _on_gone(_http: Request, _error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED)
+
+
+async def _on_depth(_http: Request, _error: Exception) -> Response:
+    return refused(Refusal("invalid", "the body has too many lists or objects in one another"))
 
 
 async def _on_error(http: Request, error: Exception) -> Response:

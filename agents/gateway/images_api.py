@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -33,10 +32,11 @@ from agents.gateway.repetitions.marks import stated
 from agents.gateway.sizes import Sizes
 from agents.gateway.streaming.images import ImageStream, error_event
 from agents.gateway.streaming.wire import EventStream
-from agents.gateway.transport.bodies import base_url, json_body
+from agents.gateway.transport.bodies import base_url, json_body, parsed
 from agents.gateway.waiting.expected import ExpectedTimes
 from agents.gateway.webhooks.posting import Connections
 from planner.catalog.model import Catalog
+from schemas.errors import InvalidRequest
 from schemas.messages import Result, Status
 from streams.settings import Gateway, Requests
 
@@ -204,6 +204,6 @@ class ImagesApi:
 
 def _metadata(text: bytes) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return parsed(text)
+    except (ValueError, RecursionError, InvalidRequest):
         raise Refusal(INVALID, f"metadata must be JSON: got {text!r:.80}", param="metadata") from None

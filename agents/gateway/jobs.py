@@ -13,6 +13,7 @@ from typing import Final
 
 from agents.gateway.streaming.notes import Note, note_in, noted
 from agents.gateway.waiting.expected import ExpectedTimes
+from planner.serving.admission.admission import Limits, check
 from schemas.errors import InvalidRecord, InvalidRequest, UnknownSchema
 from schemas.messages import EventKind, GenerateRequest, Result, Status
 from schemas.record import Incoming
@@ -71,14 +72,19 @@ NO_JOBS: Final[Mapping[str, Job]] = {}
 class JobView:
     """The newest requests of the tenants that a gateway serves. One thread hands over records; any event loop waits."""
 
-    def __init__(self, is_served: Callable[[str], bool], max_jobs: int, expected: ExpectedTimes | None = None) -> None:
+    def __init__(
+        self, is_served: Callable[[str], bool], max_jobs: int, expected: ExpectedTimes | None = None,
+        limits: Limits | None = None,
+    ) -> None:  # fmt: skip
         """`is_served`: whether a tenant is remembered. `max_jobs`: beyond it the largest tenant loses its oldest.
 
-        `expected`: gets the requests of all tenants; None if no expected times are wanted.
+        `expected`: gets the requests of all tenants; None if no expected times are wanted. `limits`: of requests; who
+        writes to Kafka is bound by none, and what is rejected for its size or its times is not kept.
         """
         self._expected = expected
         self._is_served = is_served
         self._max_jobs = max_jobs
+        self._limits = limits
         self._lock = threading.Lock()
         self._tenants: dict[str, str] = {}  # request -> whose it is
         self._jobs: dict[str, OrderedDict[str, Job]] = {}  # tenant -> request -> what is known of it
@@ -99,6 +105,8 @@ class JobView:
         else:
             try:
                 request = decode_request(record)
+                if self._limits is not None:
+                    check(request, self._limits, record.timestamp_ms)
             except UnknownSchema:
                 raise
             except (InvalidRecord, InvalidRequest):

@@ -1,5 +1,6 @@
 """Replicate's predictions API: converts a body of `/v1/predictions` to a request, and a job to a prediction."""
 
+import contextlib
 import dataclasses
 import datetime
 import re
@@ -101,7 +102,7 @@ def wait_s(prefer: str) -> float:
     name, equals, number = prefer.replace(" ", "").partition("=")
     if name == "wait" and not equals:
         return MAX_WAIT_S
-    if name == "wait" and number.isascii() and number.isdigit() and 1 <= int(number[:4]) <= MAX_WAIT_S:
+    if name == "wait" and number.isascii() and number.isdigit() and len(number) < 5 and 1 <= int(number) <= MAX_WAIT_S:
         return int(number)
     raise Refusal("invalid", f"Prefer must be wait, or wait=1 to wait={MAX_WAIT_S}: got {prefer!r:.80}", param="Prefer")
 
@@ -207,7 +208,8 @@ def _input(request: GenerateRequest) -> dict[str, Any]:
 
 
 def moment(ms: float | None) -> str | None:
-    """Return a time (epoch ms) as ISO 8601; None for None."""
-    if ms is None:
-        return None
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
+    """Return a time (epoch ms) as ISO 8601; None for None, and for one that no calendar has."""
+    with contextlib.suppress(ValueError, OverflowError, OSError):
+        if ms is not None:
+            return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).isoformat(timespec="milliseconds")
+    return None

@@ -119,7 +119,7 @@ def gateway_of(settings: Settings, catalog: Catalog, producer: RecordProducer, s
         stack.callback(view.close)
     slo_ms = soft_slo_of(settings, catalog)
     expected = ExpectedTimes(catalog, plans, fleet, lambda: following.is_caught_up.is_set(), now_ms, slo_ms)
-    jobs = JobView(is_served, limits.max_jobs, expected)
+    jobs = JobView(is_served, limits.max_jobs, expected, settings.requests)
     window_ms, key = 1000 * limits.history_s, url_key(settings)
     repetitions = Repetitions(jobs, limits.max_jobs, window_ms)
 

@@ -7,6 +7,7 @@ that size and scaled to what was asked.
 import math
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from agents.gateway.refusals import INVALID, Refusal
@@ -56,7 +57,7 @@ class Sizes:
             raise Refusal(INVALID, f"{ASPECT} must be WIDTH:HEIGHT, such as 16:9: got {ratio!r:.80}", param=param)
         if stated := [name for name in SIDES if body.get(name) is not None]:
             raise Refusal(INVALID, f"{ASPECT} states the size, and {stated[0]} too: give one of them", param=param)
-        share, variants = int(found[1]) / int(found[2]), self._generating(model)
+        share, variants = Fraction(int(found[1]), int(found[2])), self._generating(model)
         wanted = [(math.sqrt(v.width * v.height * share), math.sqrt(v.width * v.height / share), v) for v in variants]
         made = [_nearest(v, width, height) for width, height, v in wanted if _is_free(v) or share * v.height == v.width]
         if not made:

@@ -4,14 +4,12 @@ A batch is written whole or raises, and may be written again: rows have the ids 
 and scores are kept.
 """
 
-import io
 import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
-from PIL import Image
 
 from agents.discriminator.scorers import Scorer
 from agents.indexer.rows import Candidate, candidate_of, entry_of
@@ -25,6 +23,7 @@ from schemas.record import Incoming
 from schemas.topics import RESULTS
 from streams import metrics
 from streams.clock import now_ms
+from streams.store.input_images import open_stored
 from streams.store.port import ImageStore, StoreUnavailable
 from streams.vectors.port import (
     Selection,
@@ -166,7 +165,7 @@ class IndexWriter:
             self._scorers[discriminator] = self._scorer_of(discriminator)
         request = GenerateRequest(request_id=result.request_id, prompt=result.prompt, created_ms=result.ended_ms)
         try:
-            with Image.open(io.BytesIO(self._store.get(image.uri))) as opened:
+            with open_stored(self._store.get(image.uri)) as opened:
                 (confidence,) = self._scorers[discriminator].score([request], [np.asarray(opened.convert("RGB"))])
                 return None if math.isnan(confidence) else confidence
         except StoreUnavailable:

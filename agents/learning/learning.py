@@ -38,6 +38,7 @@ from planner.catalog.evidence.estimates import share_interval
 from planner.catalog.model import Catalog, Pair
 from schemas.errors import PochadeError
 from streams.parsing import catalog as catalog_text
+from streams.store.input_images import FORMATS
 
 LEAST: Final = 40  # prompts, below which no part says anything
 FITTED, CALIBRATED = 0.5, 0.15  # shares of the prompts; the rest is held out
@@ -211,7 +212,7 @@ def _real(named: str, generated: Mapping[str, GeneratedImages]) -> Sequence[np.n
     ]
     if not files:
         raise PochadeError(f"{named} is no level and no folder with images: correct --real")
-    return [_small(np.asarray(Image.open(file).convert("RGB"))) for file in files]
+    return [_small(np.asarray(Image.open(file, formats=FORMATS).convert("RGB"))) for file in files]
 
 
 def _fit_discriminator(

@@ -18,7 +18,7 @@ from planner.serving.again import public
 from schemas.errors import PochadeError
 from schemas.messages import GenerateJob, ImageRef, LatentRef, Made
 from streams import metrics
-from streams.store.input_images import InvalidInput, Opened, open_input
+from streams.store.input_images import InvalidInput, Opened, open_input, open_stored
 from streams.store.latents import EXTENSION, Latent, to_bytes
 from streams.store.port import ImageStore, StoreUnavailable, Unreadable
 
@@ -224,7 +224,7 @@ def _ref(uri: str, safe: SafeImage, data: bytes) -> ImageRef:
 
 def _opened(uri: str, data: bytes, size: tuple[int, int]) -> Image.Image:
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with open_stored(data) as image:
             if image.size != size:
                 sizes = "{} x {} px, not {} x {}".format(*image.size, *size)
                 raise DraftFault("size", f"{uri} has {sizes}")

@@ -33,9 +33,10 @@ from planner.control.renewal.steady import Solved, is_steady, solved_for
 from planner.control.reservation import left_waiting, on_request_of
 from planner.control.residency import with_residency
 from planner.control.validity import CheckPlan, check_live
-from planner.observation.observation import ANY_LEVEL, MAX_STEP_BACK_MS, Observation, steady_ms
+from planner.observation.observation import ANY_LEVEL, Observation
 from planner.observation.workers import ReceivedHeartbeat, WorkerView, live_workers
 from planner.scaling.fleet import FleetScaling, Staffing
+from planner.serving.deadlines import MAX_STEP_BACK_MS, steady_ms
 from schemas.errors import PochadeError
 from schemas.messages import Expected, Pin, Plan, ScalePlan
 

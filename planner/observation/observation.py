@@ -28,7 +28,6 @@ COUNTS_S = 60  # of arrivals a second, of which a forecast is made
 PROMPTS = 1000  # in the histograms of hardness, classes and tiers. Source: ARGUS 4.2, "the last 1,000 prompts"
 SCORES = 4000  # confidences a level, the newest: a curve of ten bands is then known to within .1 a band
 SERVED_MS = 60_000  # of results
-MAX_STEP_BACK_MS = 60_000  # by which a clock may jump back and be waited for; beyond it time begins anew
 
 
 class InvalidObservation(PochadeError):
@@ -168,12 +167,6 @@ def counts_per_second(arrivals_ms: Sequence[int] | np.ndarray, now_ms: int, seco
     ago_ms = now_ms - np.asarray(arrivals_ms, dtype=np.int64)
     ago_s = ago_ms[(ago_ms >= 0) & (ago_ms < 1000 * seconds)] // 1000
     return tuple(np.bincount(seconds - 1 - ago_s, minlength=seconds).tolist())
-
-
-def steady_ms(now_ms: float, before_ms: float, most_ms: float) -> float:
-    """The time to reckon with, when it was `before_ms` the last time: it stands still while a clock makes up for a
-    jump back of at most `most_ms`. After a longer one time begins anew, and what lies in its future is not counted."""
-    return before_ms if 0 < before_ms - now_ms <= most_ms else now_ms
 
 
 def queue_wait_ms(observation: Observation, variant: str) -> float:

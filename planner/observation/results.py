@@ -8,7 +8,8 @@ import numpy as np
 
 from planner.catalog.model import Catalog
 from planner.observation.deferral import ObservedDeferral, observed_deferral
-from planner.observation.observation import MAX_STEP_BACK_MS, SCORES, SERVED_MS, Served
+from planner.observation.observation import SCORES, SERVED_MS, Served
+from planner.serving.deadlines import MAX_STEP_BACK_MS
 from planner.serving.decisions import INVALID, LACKED_CAPACITY
 from schemas.messages import Plan, Status
 

@@ -1,13 +1,11 @@
 """The report of a run: one JSON object whose numbers come from the results, and a sentence if something is wrong."""
 
-import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from replay.load.driver import Audit
 from replay.reports import reuse
@@ -16,6 +14,7 @@ from replay.verify.audit.images import verified
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Status
 from streams.operator.explain import steps_of
+from streams.store.input_images import open_stored
 from streams.store.port import ImageStore
 
 
@@ -67,7 +66,7 @@ def _open(result: Result, store: ImageStore) -> CompletedImage:
     sha256 = result.image_sha256 or ""
     data = verified(store, result.image_uri, sha256)
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with open_stored(data) as image:
             image.load()
             width, height = image.size
     except (OSError, SyntaxError, ValueError) as error:  # what PIL raises for bytes that are not an image

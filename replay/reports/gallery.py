@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from PIL import Image
-
 from planner.reuse.explain import meaning
 from planner.reuse.neighbour import Miss
 from replay.reports.reuse import reuse_of
@@ -17,6 +15,7 @@ from schemas.errors import PochadeError
 from schemas.messages import Result, Stage, Status
 from streams.operator.explain import steps_of, why
 from streams.pages.templates import template
+from streams.store.input_images import open_stored
 from streams.store.port import ImageStore
 
 SHOWN_PX = 512  # larger images are shrunk: twenty of a large model's would make a file of 30 MB
@@ -158,7 +157,7 @@ def _shown_or_none(uri: str, store: ImageStore) -> Shown | None:
 
 def shown(data: bytes) -> Shown:
     """Return an image as an inline PNG of at most SHOWN_PX pixels. Raises OSError for bytes that are no image."""
-    with Image.open(io.BytesIO(data)) as image:
+    with open_stored(data) as image:
         width, height = image.size
         if image.format != "PNG" or max(width, height) > SHOWN_PX:
             copy = image.convert("RGB")

@@ -112,10 +112,11 @@ def stated(request: GenerateRequest) -> dict[str, Any]:
 
 def without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the fields of a JSON object. Raises InvalidRequest for a key that stands twice."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        repeated = next(name for at, (name, _) in enumerate(pairs) if name in dict(pairs[:at]))
-        raise InvalidRequest(f"the key {repeated!r:.80} stands twice in one JSON object: give it once", field=repeated)
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise InvalidRequest(f"the key {name!r:.80} stands twice in one JSON object: give it once", field=name)
+        fields[name] = value
     return fields
 
 

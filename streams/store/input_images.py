@@ -17,6 +17,8 @@ EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 MAX_BYTES: Final = 20 * 2**20
 MAX_SIDE: Final = 8192  # px
 MAX_AREA: Final = 2**25  # px, 100 MB decoded: a file of some KB can be as large as both sides allow
+SCAN: Final = b"\xff\xda"  # begins each scan of a JPEG file, and stands nowhere else but in what describes it
+MAX_SCANS: Final = 50  # each decodes the whole image again, for some 55 bytes; cameras and encoders write 1 to 20
 ORIENTATION: Final = 0x0112  # EXIF's tag
 UPRIGHT: Final = {  # value of that tag -> what shows the image as it was seen; 1 and others: nothing
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -57,7 +59,7 @@ def open_input(data: bytes, what: str, *, mode: str = "", size: tuple[int, int] 
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image = Image.open(io.BytesIO(data), formats=FORMATS)
-            _check(image, what)
+            _check(image, what, data)
             image.load()
             return _in_form(image, mode, size)
     except InvalidInput:
@@ -69,6 +71,14 @@ def open_input(data: bytes, what: str, *, mode: str = "", size: tuple[int, int] 
         raise InvalidInput(f"{what} has too many pixels: {error}; shrink it") from None
     except Exception as error:  # PIL raises what it likes for broken bytes: an IndexError for an empty profile
         raise InvalidInput(f"{what} does not decode: {error}") from None
+
+
+def open_stored(data: bytes) -> Image.Image:
+    """Open an image of the store, whose bytes any worker may have written. Raises OSError: it is none of FORMATS."""
+    try:
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        raise OSError(str(error)) from None
 
 
 def _in_form(image: Image.Image, mode: str, size: tuple[int, int] | None) -> Opened:
@@ -105,7 +115,7 @@ def _converted(image: Image.Image, mode: str) -> Image.Image:
     return image.convert(mode)
 
 
-def _check(image: Image.Image, what: str) -> None:
+def _check(image: Image.Image, what: str, data: bytes) -> None:
     width, height = image.size
     if max(width, height) > MAX_SIDE:
         raise InvalidInput(f"{what} must have at most {MAX_SIDE} px a side: got {width} x {height}; shrink it")
@@ -114,3 +124,5 @@ def _check(image: Image.Image, what: str) -> None:
     frames = getattr(image, "n_frames", 1)
     if frames > 1:
         raise InvalidInput(f"{what} must be one image: got {frames} frames; store the one that is meant")
+    if image.format == "JPEG" and (scans := data.count(SCAN)) > MAX_SCANS:
+        raise InvalidInput(f"{what} must have at most {MAX_SCANS} scans: got {scans}; save it anew")

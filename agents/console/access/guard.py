@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agents.console.access.sessions import COOKIE, Sessions
-from agents.gateway.transport.guard import is_ours
+from agents.gateway.transport.guard import in_time, is_ours
 from streams import metrics
 from streams.settings import Console
 
@@ -67,7 +67,7 @@ class Guard:
         if session is None and not scope["path"].startswith(OPEN):
             await RedirectResponse("/sign-in", 303)(scope, receive, send_with_headers)
             return
-        await self._app(scope, receive, send_with_headers)
+        await self._app(scope, in_time(receive, self._limits.client_timeout_s), send_with_headers)
 
     def cookie(self, value: str) -> str:
         """Return the header that sets the session's cookie; no script reads it and no other site sends it."""
@@ -80,8 +80,8 @@ class Guard:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._sessions.asks_for_keys and not is_ours(f"//{host}"):
             return f"without keys the console answers at 127.0.0.1 or localhost alone: got host {host!r:.80}"
-        ours = {host, urlsplit(self._limits.public_url).netloc}
-        if origin is not None and (origin == "null" or urlsplit(origin).netloc not in ours):
+        ours = {host, urlsplit(self._limits.public_url).netloc} - {""}
+        if origin is not None and (origin == "null" or origin.partition("://")[2] not in ours):
             return f"a page of another site asked: origin {origin!r:.80}"
         if method not in SAFE and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return "a page of another site sent a form"

@@ -102,10 +102,11 @@ def _kinds(tracked: TrackedRequest) -> set[str]:
 
 
 def _moment(query: Mapping[str, str], name: str, default: int) -> int:
-    """Return the time (epoch ms) of a query, which is UTC. Raises PochadeError."""
+    """Return the time (epoch ms) of a query, in UTC unless it names its zone. Raises PochadeError."""
     try:
         text = query.get(name, "")
-        return round(1000 * datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) if text else default
+        moment = datetime.fromisoformat(text) if text else None
+        return default if moment is None else round(1000 * moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
     except ValueError:
         raise PochadeError(f"{name} must be a time in UTC, such as 2026-11-29T03:05: got {query[name]!r:.40}") from None
 

@@ -26,6 +26,7 @@ MARK: Final = "repetition"  # fact in the headers of a record on `prompts`
 KEY_HEADER, COUNT_HEADER = "idempotency-key", "x-stainless-retry-count"
 NAMESPACE: Final = uuid.UUID("0d8e9a57-5f3c-4c1a-9d4e-6f6e1f0b7a35")
 MAX_KEY: Final = 255  # characters
+MAX_EQUAL: Final = 100  # requests with one mark: a client may send the same body for days
 
 
 class Repetition(NamedTuple):
@@ -77,7 +78,10 @@ class Repetitions:
         if not mark or not request_id:
             return
         with self._lock:
-            self._marked.setdefault(mark, {}).setdefault(request_id, _Marked(request_id, record.timestamp_ms))
+            equal = self._marked.setdefault(mark, {})
+            equal.setdefault(request_id, _Marked(request_id, record.timestamp_ms))
+            if len(equal) > MAX_EQUAL:
+                del equal[next(iter(equal))]
             if len(self._marked) > self._max_marks:
                 self._marked.popitem(last=False)
 

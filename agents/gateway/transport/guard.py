@@ -107,16 +107,12 @@ class Guard:
 
     def _limited(self, receive: Receive, most: int, limit: str) -> Receive:
         """Return a `receive` that refuses bodies above `most` bytes or slower than the limit."""
-        read, is_whole = 0, False
-        end_s = asyncio.get_running_loop().time() + self._limits.client_timeout_s
+        read, timed = 0, in_time(receive, self._limits.client_timeout_s)
 
         async def limited() -> Message:
-            nonlocal read, is_whole
-            if is_whole:
-                return await receive()
+            nonlocal read
             try:
-                async with asyncio.timeout_at(end_s):
-                    message = await receive()
+                message = await timed()
             except TimeoutError:
                 metrics.GATEWAY_LEFT.labels("slow-body").inc()
                 limit_s = self._limits.client_timeout_s
@@ -126,10 +122,23 @@ class Guard:
             read += len(message.get("body", b""))
             if read > most:
                 raise Refusal("too-large", f"{limit}: got more than {read - 1}")
-            is_whole = not message.get("more_body", False)
             return message
 
         return limited
+
+
+def in_time(receive: Receive, limit_s: float) -> Receive:
+    """Return a `receive` that raises TimeoutError where a body is not whole after `limit_s`."""
+    is_whole, end_s = False, asyncio.get_running_loop().time() + limit_s
+
+    async def timed() -> Message:
+        nonlocal is_whole
+        async with asyncio.timeout_at(None if is_whole else end_s):
+            message = await receive()
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return timed
 
 
 def is_ours(address: str) -> bool:

@@ -11,7 +11,8 @@ from streams import metrics
 
 
 class TimedProtocol(H11Protocol):
-    """Cuts a connection whose request has no whole head, or whose answer is not read, within `timeout_s`.
+    """Cuts a connection whose request has no whole head, whose answer is not read, or whose body goes on for longer
+    after the answer, within `timeout_s`.
 
     uvicorn itself ends idle connections between two requests, and no others. Each part of an answer is sent at once:
     asyncio sees to that for sockets that it opens itself, and a body would wait 40 ms for its head's acknowledgement.
@@ -28,12 +29,21 @@ class TimedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        is_half = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        is_half = self._is_unread() or (self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0]))
         if not is_half and self._head is not None:
             self._head.cancel()
             self._head = None
         elif is_half and self._head is None:
             self._head = self._timer("slow-head")
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._is_unread() and self._head is None:
+            self._head = self._timer("slow-body")
+
+    def _is_unread(self) -> bool:
+        """Whether the request was answered before its body was whole."""
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
 
     def pause_writing(self) -> None:
         super().pause_writing()

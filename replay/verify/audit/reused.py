@@ -7,15 +7,13 @@ A result never says whose latent it was. So what can be held against it is, from
     its image       only of the engine `profile`, whose cards show the mark of the request whose latent they began from
 """
 
-import io
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-
-from PIL import Image
 
 from schemas.errors import PochadeError
 from schemas.messages import Result, Stage, Status
 from streams.operator.explain import steps_of
+from streams.store.input_images import open_stored
 from streams.store.marks import mark_of, shown
 from streams.store.port import ImageStore, StoreUnavailable
 
@@ -73,7 +71,7 @@ class Reused:
 
 
 def _wrong(name: str, tenant: str, data: bytes, marks: Mapping[bytes, str]) -> str | None:
-    with Image.open(io.BytesIO(data)) as image:
+    with open_stored(data) as image:
         of = marks.get(shown(image))
     if of is None:
         return f"the image of {name} began from a latent that no completed request left"

@@ -7,6 +7,7 @@ from functools import partial
 
 import httpx
 import pytest
+from starlette.types import Message
 
 from agents.console.access.sessions import COOKIE
 from schemas.errors import PochadeError
@@ -101,7 +102,9 @@ def test_a_form_without_its_sessions_token_changes_nothing() -> None:
     assert not deployment.producer.topics
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8770"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8770", "http://[", "http://"]
+)
 def test_a_page_of_another_site_changes_nothing(origin: str) -> None:
     deployment = Deployment()
     text = deployment.page("/try").text
@@ -206,6 +209,25 @@ def test_a_form_that_is_too_large_or_of_another_kind_is_refused() -> None:
     ]
     assert [answer.status_code for answer in deployment.talk(*posts)] == [413, 415, 415]
     assert not deployment.written(PROMPTS)
+
+
+def test_a_form_that_does_not_come_is_not_waited_for() -> None:
+    deployment, answers = Deployment(authentication="keys", client_timeout_s=0.05), list[Message]()
+    headers = [
+        (b"host", b"127.0.0.1"),
+        (b"content-type", b"application/x-www-form-urlencoded"),
+        (b"content-length", b"9"),
+    ]
+    scope = {"type": "http", "method": "POST", "path": "/sign-in", "query_string": b"", "headers": headers}
+
+    async def nothing() -> Message:
+        return await asyncio.Future()
+
+    async def taken(message: Message) -> None:
+        answers.append(message)
+
+    asyncio.run(deployment.app(scope, nothing, taken))
+    assert answers[0]["status"] == 408
 
 
 def test_a_live_page_ends_as_its_key_is_revoked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -282,6 +283,8 @@ def test_requests_are_found_by_their_time() -> None:
     minute = date(NOW_MS - 60_000)[:16]
     assert ids_at(deployment, "last=1+h") == ids_at(deployment, f"since={minute}") == {"r-new"}
     assert ids_at(deployment, f"until={minute}") == {"r-old"}
+    ahead = (datetime.fromisoformat(minute) + timedelta(hours=5)).isoformat()
+    assert ids_at(deployment, f"since={ahead}%2B05:00") == {"r-new"}
     refused = deployment.page("/requests?since=yesterday")
     assert refused.status_code == 400
     assert "since must be a time in UTC" in refused.text

@@ -8,6 +8,7 @@ import pytest
 from agents.gateway.formats import Format
 from agents.gateway.image_urls import FILE, PATH, ImageUrls, url_key
 from agents.gateway.refusals import Refusal
+from agents.gateway.signing import Seal
 from schemas.errors import PochadeError
 from streams.settings import load
 from streams.store.open import open_store, root_of
@@ -33,7 +34,7 @@ def test_an_address_names_an_image_and_a_format_until_it_expires() -> None:
         urls().named(made, NOW_S + 60)
 
 
-@pytest.mark.parametrize("bad", ["", ".", "a", "a.b", "ü.b", "é"])
+@pytest.mark.parametrize("bad", ["", ".", "a", "a.b", "ü.b", "é", f"stream:{Seal(KEY, 'stream:').sealed([1])}"])
 def test_what_is_no_address_is_not_found(bad: str) -> None:
     with pytest.raises(Refusal, match="no image has this address"):
         urls().named(bad, NOW_S)

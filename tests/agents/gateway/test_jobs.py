@@ -8,6 +8,7 @@ from agents.gateway.streaming.notes import MAX_NOTES
 from schemas.messages import Event, Status
 from schemas.record import Incoming
 from schemas.topics import PROMPTS
+from streams.settings import load
 from tests.agents.gateway.deployment import ended, event, tell
 from tests.builders import NOW_MS, a_request
 
@@ -128,3 +129,11 @@ def test_who_waits_too_long_or_until_the_gateway_stops_is_told_so_and_forgotten(
 
     asyncio.run(wait())
     assert jobs._feeds == {}
+
+
+def test_what_the_pipeline_rejects_for_its_size_or_its_time_is_not_kept() -> None:
+    jobs = JobView("default".__eq__, 10, limits=load({"requests": {"max_prompt_bytes": 100}}).requests)
+    tell(jobs, a_request(request_id="large", prompt="a" * 101))
+    tell(jobs, a_request(request_id="microseconds", created_ms=1_790_000_000_000_000))
+    tell(jobs, a_request(request_id="fits", prompt="a" * 100))
+    assert [jobs.get(name, "default") is not None for name in ("large", "microseconds", "fits")] == [False, False, True]

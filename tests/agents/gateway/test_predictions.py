@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agents.gateway.jobs import Job
-from agents.gateway.predictions import cancel_after_ms, parse, prediction, wait_s
+from agents.gateway.predictions import cancel_after_ms, moment, parse, prediction, wait_s
 from agents.gateway.refusals import Refusal
 from schemas.messages import GenerateOptions, Status
 from streams.settings import Requests
@@ -34,7 +34,9 @@ def test_the_time_to_wait(header: str, seconds: float) -> None:
     assert wait_s(header) == seconds
 
 
-@pytest.mark.parametrize("header", ["wait=0", "wait=61", "wait=", "wait=x", "return=minimal", "wait=²"])
+@pytest.mark.parametrize(
+    "header", ["wait=0", "wait=61", "wait=", "wait=x", "return=minimal", "wait=²", "wait=0010000", f"wait={'1' * 5000}"]
+)
 def test_a_preference_that_is_not_known(header: str) -> None:
     with pytest.raises(Refusal, match="Prefer must be wait"):
         wait_s(header)
@@ -92,3 +94,8 @@ def test_every_end_has_a_status_that_replicates_client_knows(status: Status, tol
     )
     assert shown["status"] == told
     assert (shown["error"] is None) == (status is Status.COMPLETED)
+
+
+def test_a_time_that_no_calendar_has_is_told_as_none() -> None:
+    assert moment(1_790_000_000_000_000) is None  # microseconds, by a producer over Kafka
+    assert moment(1000) == "1970-01-01T00:00:01.000+00:00"

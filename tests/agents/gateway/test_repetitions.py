@@ -8,8 +8,12 @@ import httpx
 import pytest
 
 from agents.gateway.repetitions.log_end import LogEnd
+from agents.gateway.repetitions.marks import MARK, MAX_EQUAL
 from schemas.messages import GenerateRequest, Status
+from schemas.record import Incoming
+from schemas.topics import PROMPTS
 from streams.codec.avro import decode
+from streams.codec.headers import FACT
 from streams.settings import load
 from tests.agents.gateway.deployment import Deployment, ended, tell
 from tests.agents.gateway.test_app import posted
@@ -142,3 +146,13 @@ def test_a_reading_that_runs_does_not_serve_who_came_after_it_began_and_the_next
 
     asyncio.run(ask())
     assert log_end.readings == 2
+
+
+def test_a_body_that_is_sent_for_days_is_remembered_some_times() -> None:
+    found, headers = Deployment().repetitions, {FACT + MARK: b"one mark"}
+    for at in range(300):
+        key = b"r-%d" % at
+        record = Incoming(topic=PROMPTS, partition=0, offset=at, timestamp_ms=at, key=key, value=b"", headers=headers)
+        found.on_record(record)
+    assert len(found._marked["one mark"]) == MAX_EQUAL
+    assert "r-299" in found._marked["one mark"]

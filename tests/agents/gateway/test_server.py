@@ -106,6 +106,16 @@ def test_a_client_that_does_not_finish_a_body_is_told_so_and_hung_up_on() -> Non
     assert b"x-should-retry: false" in said.lower()
 
 
+def test_a_client_whose_body_goes_on_after_its_answer_is_hung_up_on() -> None:
+    before = left("slow-body")
+    with serving(Limits(port=0, client_timeout_s=0.05)) as running, running.connect() as client:
+        client.sendall(HEAD.replace(b"/images/generations", b"/nowhere") + b"content-length: 1000000\r\n\r\n")
+        assert client.recv(65536).startswith(b"HTTP/1.1 404 ")
+        client.sendall(b"x")  # ends uvicorn's own wait for the next request
+        everything(client)
+    assert left("slow-body") == before + 1
+
+
 def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
     before = left("slow-reader")
     with serving(Limits(port=0, client_timeout_s=0.5)) as running:

@@ -1,11 +1,14 @@
 """Images that JSON names: by a data URI, by an address of a gateway, or by an https address of a public host."""
 
+import asyncio
 import base64
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
+from agents.gateway.edits.sources import _limited
 from agents.gateway.webhooks.posting import Connections
 from planner.serving.admission.inputs import input_name
 from streams.settings import Gateway
@@ -139,10 +142,30 @@ def test_a_data_uri_that_is_none_is_refused(wrong: str) -> None:
         ({"file": ("a.png", b"x")}, {}), ({"content": ("a.png", b"<svg/>")}, {}),
         ({"content": ("a.png", image_of())}, {"colour": "red"}),
         ({"content": ("a.png", image_of())}, {"metadata": "{"}),
+        ({"content": ("a.png", image_of())}, {"metadata": "NaN"}),
+        ({"content": ("a.png", image_of())}, {"metadata": '"\\ud800"'}),
+        ({"content": ("a.png", image_of())}, {"metadata": "[" * 5000}),
     ],
-    ids=["another field", "no image", "unknown", "no JSON"],
+    ids=["another field", "no image", "unknown", "no JSON", "no number", "half a character", "too deep"],
 )  # fmt: skip
 def test_a_file_that_is_no_image_or_comes_with_what_is_not_known_is_refused(
     files: dict[str, Any], data: dict[str, str]
 ) -> None:
     assert uploaded(Deployment(), files, data).status_code == 400
+
+
+def test_others_are_served_while_an_image_comes_in_parts_of_a_byte() -> None:
+    class Parts:
+        async def aiter_stream(self) -> AsyncIterator[bytes]:
+            for _ in range(100):
+                yield b"x"
+
+    async def turns() -> int:
+        reading, found = asyncio.create_task(_limited("image", Parts())), 0  # type: ignore[arg-type]
+        while not reading.done():
+            await asyncio.sleep(0)
+            found += 1
+        assert await reading == b"x" * 100
+        return found
+
+    assert asyncio.run(turns()) >= 100

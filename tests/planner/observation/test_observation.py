@@ -17,9 +17,9 @@ from planner.observation.observation import (
     demand_rps,
     hardness_shares,
     queue_wait_ms,
-    steady_ms,
 )
 from planner.observation.reuse import ObservedHits
+from planner.serving.deadlines import steady_ms
 from tests.builders import NO_ANSWER, NOW_MS, a_worker, an_observation, lookups
 
 

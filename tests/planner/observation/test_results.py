@@ -6,8 +6,9 @@ from dataclasses import asdict
 
 import pytest
 
-from planner.observation.observation import MAX_STEP_BACK_MS, SERVED_MS, Served
+from planner.observation.observation import SERVED_MS, Served
 from planner.observation.results import Results
+from planner.serving.deadlines import MAX_STEP_BACK_MS
 from planner.serving.decisions import OVERLOADED, QUOTA, SHED, UNHONOURED
 from schemas.messages import Status
 from tests.builders import NOW_MS, a_catalog, a_plan

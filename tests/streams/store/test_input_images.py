@@ -15,7 +15,7 @@ from schemas.errors import InvalidRequest
 from schemas.messages import GenerateOptions
 from streams.commands.put import put
 from streams.settings import load
-from streams.store.input_images import MAX_AREA, MAX_BYTES, ORIENTATION, UPRIGHT, InvalidInput, open_input
+from streams.store.input_images import MAX_AREA, MAX_BYTES, ORIENTATION, UPRIGHT, InvalidInput, open_input, open_stored
 from streams.store.open import open_store
 from tests.builders import a_request
 
@@ -39,6 +39,13 @@ def a_png_that_says(width: int, height: int, *more: tuple[bytes, bytes]) -> byte
 SMALL = Image.new("RGB", (48, 32), (200, 30, 30))
 
 
+def with_scans(more: int) -> bytes:
+    """A progressive JPEG file that describes its last scan many times: each decodes the whole image again."""
+    data = encoded(SMALL, "JPEG", progressive=True)
+    last = data[data.rindex(b"\xff\xda") : -2]
+    return data[:-2] + more * last + data[-2:]
+
+
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_images_of_the_known_formats_are_opened(kind: str) -> None:
     opened = open_input(encoded(SMALL, kind), "image")
@@ -55,6 +62,7 @@ def test_images_of_the_known_formats_are_opened(kind: str) -> None:
         (encoded(SMALL)[:-40], "does not decode"),
         (a_png_that_says(9, 7, (b"iCCP", b"")), "does not decode"),
         (encoded(SMALL, "PNG", save_all=True, append_images=[SMALL.rotate(90)]), "must be one image: got 2 frames"),
+        (with_scans(60), "at most 50 scans"),
         (a_png_that_says(8200, 1), "at most 8192 px a side: got 8200 x 1"),
         (a_png_that_says(8000, 8000), f"at most {MAX_AREA} px in all"),
         (a_png_that_says(60_000, 60_000), "px a side|too many pixels"),
@@ -64,6 +72,17 @@ def test_images_of_the_known_formats_are_opened(kind: str) -> None:
 def test_what_is_no_image_or_too_large_is_refused_by_its_head(data: bytes, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         open_input(data, "image")
+
+
+def test_a_progressive_photo_with_some_scans_more_is_an_image() -> None:
+    assert open_input(with_scans(9), "image").image.size == (48, 32)
+
+
+def test_a_stored_image_is_opened_by_readers_that_start_no_program() -> None:
+    assert open_stored(encoded(SMALL)).size == (48, 32)
+    for data in (encoded(SMALL, "EPS"), a_png_that_says(60_000, 60_000)):
+        with pytest.raises(OSError, match=r"cannot identify|exceeds limit"):
+            open_stored(data)
 
 
 def a_photo(orientation: int) -> Image.Image:

@@ -34,6 +34,12 @@ def test_a_clock_that_jumps_back_gives_nothing() -> None:
     assert take_tokens(Bucket(0, 10_000), RATE, 1, 0) == (Bucket(0, 10_000), 500)
 
 
+def test_after_a_clock_was_put_back_tokens_come_again_by_the_new_time() -> None:
+    emptied, retry = take_tokens(Bucket(0, 3_600_000), RATE, 1, 0)
+    assert retry == 500
+    assert take_tokens(emptied, RATE, 1, 500)[1] is None
+
+
 @given(st.lists(st.tuples(st.integers(0, 500), st.floats(0.5, 4)), max_size=200))
 def test_in_the_long_run_no_more_is_taken_than_rate_and_burst_allow(arrivals: list[tuple[int, float]]) -> None:
     bucket, taken, now = None, 0.0, 0
