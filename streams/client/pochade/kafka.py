@@ -91,14 +91,18 @@ class Kafka:
         fields = {"created_ms": now_ms, **request.fields, "request_id": request_id}
         if request.deadline_s is not None:
             fields["deadline_ms"] = now_ms + round(1000 * request.deadline_s)
-        past_s = self._clock_s() - self._history_s
-        if request.is_key_stated and past_s < self._since_s:  # it may have ended, for another process
-            self._since_s = past_s
-            self._unfollow()
+        past_s, follower = self._clock_s() - self._history_s, None
         with self._lock:
             self._own.setdefault(request_id, future())
             if len(self._own) > MAX_OWN:
                 del self._own[next(iter(self._own))]
+            if request.is_key_stated and past_s < self._since_s:  # it may have ended, for another process
+                self._since_s, follower = past_s, self._following
+        if follower is not None:  # others wait by it
+            follower()  # before another begins: an end is set by one thread
+            with self._lock:
+                if self._following is follower:
+                    self._following = self._cluster.follow([RESULTS], past_s, self._on_result)
         topic = BATCH if fields.get("tier") == "batch" else PROMPTS
         await self._written(topic, request_id, json.dumps(fields).encode())
         return request_id
@@ -169,13 +173,10 @@ class Kafka:
 
     def close(self) -> None:
         """Write what is queued, and end the connections."""
-        self._unfollow()
-        self._cluster.close()
-
-    def _unfollow(self) -> None:
         if self._following is not None:
             self._following()
             self._following = None
+        self._cluster.close()
 
     def _by_gateway(self, what: str, request_id: str | None = None) -> Gateway:
         if self._gateway is None:

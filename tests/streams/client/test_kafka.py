@@ -162,6 +162,22 @@ def test_a_cancelled_wait_leaves_the_follower_as_it_was() -> None:
     asyncio.run(run())
 
 
+def test_a_first_key_that_another_process_may_have_stated_starves_no_wait_that_goes_on() -> None:
+    deployment = Deployment()
+
+    async def run() -> None:
+        client = AsyncClient(deployment.kafka)
+        handle = await client.submit("a")
+        waiting = asyncio.create_task(handle.result(5))
+        await asyncio.sleep(0)
+        await client.submit("b", idempotency_key="order-17")
+        deployment.ends(handle.request_id)
+        assert isinstance(await waiting, Completed)
+
+    asyncio.run(run())
+    assert len(deployment.cluster.followers) == 1
+
+
 def test_events_come_in_their_order_from_the_beginning_or_behind_a_position() -> None:
     deployment = Deployment()
     handle = deployment.client.submit("a red heart")
