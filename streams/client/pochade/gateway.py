@@ -32,7 +32,8 @@ from pochade.values import (
 )
 
 REPEATED = frozenset({0, 408, 425, 429, 500, 502, 503, 504})
-EXPIRED = frozenset({404, 410})  # of a stream's address: the prediction has a new one
+EXPIRED = frozenset({404, 410})  # of an address of the gateway: the prediction has a new one
+EXPIRED_ANYWHERE = EXPIRED | {400, 403}  # of one that a store has signed, too: S3's answer is 403, others' 400
 MAX_BACKOFF_S = 8.0
 LONGEST_WAIT_S = 30.0  # of one request for an end: proxies cut those that are silent for a minute
 LATE_S = 5.0  # beyond the time that was asked for, until an answer is taken for lost
@@ -162,7 +163,7 @@ class Gateway:
         answer = None
         if image.uri.startswith(("http://", "https://")):
             answer = await self._called(Send("GET", image.uri, timeout_s=self._timeout_s))
-        if answer is None or answer.status in EXPIRED:
+        if answer is None or answer.status in EXPIRED_ANYWHERE:
             shown = await self._asked(image.request_id)
             addresses = shown["output"] or ()
             if image.index >= len(addresses):

@@ -269,10 +269,25 @@ def test_a_stream_that_is_cut_again_and_again_without_news_ends_as_unavailable()
     assert script.now_s <= 20.0
 
 
-def test_an_image_whose_address_expired_is_read_at_a_new_one() -> None:
-    script = Script(refusal(410, "gone"), answer(shown(word="succeeded")), Answer(200, {}, b"PNG"))
-    assert script.run(script.gateway.read(Image("r-1", 0, "http://gateway/v1/files/old"))) == b"PNG"
+@pytest.mark.parametrize(
+    ("address", "expired"),
+    [
+        ("http://gateway/v1/files/old", refusal(410, "gone")),
+        ("https://bucket.s3.amazonaws.com/old", Answer(403, {}, b"<Error><Code>AccessDenied</Code></Error>")),
+        ("https://storage.googleapis.com/old", Answer(400, {}, b"<Error><Code>ExpiredToken</Code></Error>")),
+    ],
+)
+def test_an_image_whose_address_expired_is_read_at_a_new_one(address: str, expired: Answer) -> None:
+    script = Script(expired, answer(shown(word="succeeded")), Answer(200, {}, b"PNG"))
+    assert script.run(script.gateway.read(Image("r-1", 0, address))) == b"PNG"
     assert [each.url for each in script.sent][-1] == "http://gateway/v1/files/one"
+
+
+def test_an_image_that_its_new_address_refuses_too_is_refused() -> None:
+    script = Script(Answer(403, {}), answer(shown(word="succeeded")), Answer(403, {}, b"AccessDenied"))
+    with pytest.raises(Refused, match="image 0 of r-1: HTTP 403"):
+        script.run(script.gateway.read(Image("r-1", 0, "https://bucket.s3.amazonaws.com/old")))
+    assert len(script.sent) == 3
 
 
 def test_an_image_that_there_is_not_says_how_many_there_are() -> None:
