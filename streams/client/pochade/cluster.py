@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pochade.network import future
-from pochade.values import PochadeError, Unsupported
+from pochade.values import PochadeError, Refused, Unsupported
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -41,17 +41,28 @@ class Cluster:
         self._lock, self._closing = threading.Lock(), threading.Event()
 
     def write(self, topic: str, key: str, value: bytes) -> Future[str]:
-        """Write a record. The future says why it was not written, "" where all replicas have it."""
-        written = future()
+        """Write a record. The future says why it was not written, "" where all replicas have it.
+
+        It raises Refused for a record that is too large.
+        """
+        written, library = future(), extra("confluent_kafka")
+
+        def end(error: Any, _message: object = None) -> None:
+            if error and error.code() == library.KafkaError.MSG_SIZE_TOO_LARGE:
+                message = f"request {key} is too large for the brokers, with {len(value)} bytes"
+                written.set_exception(Refused(413, message, "too-large"))
+            else:
+                written.set_result(error.str() if error else "")
+
         while True:
             try:
-                self._opened().produce(
-                    f"{self._prefix}.{topic}", value, key,
-                    on_delivery=lambda error, _message: written.set_result(error.str() if error else ""),
-                )  # fmt: skip
-                return written
+                self._opened().produce(f"{self._prefix}.{topic}", value, key, on_delivery=end)
             except BufferError:  # too many are on their way: a writer waits rather than lets them grow
                 self._producer.poll(POLL_S)
+                continue
+            except library.KafkaException as error:  # librdkafka refuses some at once
+                end(error.args[0])
+            return written
 
     def follow(self, topics: Sequence[str], since_s: float, on_item: OnItem) -> Callable[[], None]:
         """Read committed records since a moment (epoch seconds; 0: all) in a thread, until what is returned is called.
@@ -61,7 +72,8 @@ class Cluster:
         stopping = threading.Event()
         own = {"group.id": f"{self._prefix}.consumer", "enable.auto.commit": False, "enable.partition.eof": True,
                "isolation.level": "read_committed", "auto.offset.reset": "earliest"}  # fmt: skip
-        consumer = extra("confluent_kafka").Consumer({**own, **self._config})
+        with _configuring() as library:
+            consumer = library.Consumer({**own, **self._config})
         thread = threading.Thread(target=self._read, args=(consumer, topics, since_s, on_item, stopping), daemon=True)
         thread.start()
 
@@ -81,7 +93,8 @@ class Cluster:
         with self._lock:
             if self._producer is None:
                 own = {"enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 5}
-                self._producer = extra("confluent_kafka").Producer({**own, **self._config})
+                with _configuring() as library:
+                    self._producer = library.Producer({**own, **self._config})
                 threading.Thread(target=self._serve, daemon=True).start()
         return self._producer
 
@@ -127,7 +140,7 @@ class Cluster:
         found = consumer.list_topics(name, timeout=ASK_S).topics[name]
         if found.error is not None:
             raise library.KafkaException(found.error)
-        if not since_s:
+        if not since_s > 0:
             return [library.TopicPartition(name, each, library.OFFSET_BEGINNING) for each in found.partitions]
         ends = {each: consumer.get_watermark_offsets(library.TopicPartition(name, each), timeout=ASK_S)[1]
                 for each in found.partitions}  # fmt: skip
@@ -136,6 +149,16 @@ class Cluster:
         for start in starts:
             start.offset = ends[start.partition] if start.offset < 0 else start.offset
         return starts
+
+
+@contextlib.contextmanager
+def _configuring() -> Iterator[Any]:
+    """Yield librdkafka; a configuration that it does not take is a PochadeError."""
+    library = extra("confluent_kafka")
+    try:
+        yield library
+    except library.KafkaException as error:
+        raise PochadeError(f"librdkafka does not take this configuration: {error.args[0].str()}") from error
 
 
 def extra(name: str) -> Any:

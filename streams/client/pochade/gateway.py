@@ -59,7 +59,7 @@ class Gateway:
     ) -> None:
         """`retry_s`: for how long a call is repeated. `timeout_s`: of one HTTP request."""
         self._url = url.rstrip("/").removesuffix("/v1")
-        self._key = {"authorization": f"Bearer {api_key}"} if api_key else {}
+        self._key = {"authorization": f"Bearer {api_key.strip()}"} if api_key else {}  # a file's last line ends
         self._retry_s, self._timeout_s = retry_s, timeout_s
         self._clock_s, self._dice = clock_s, dice
         self.own: deque[str] = deque(maxlen=MAX_OWN)  # requests that the gateway may not have read of yet

@@ -203,7 +203,7 @@ class Kafka:
         elif item and (found := self._own.get(item.key)) and not found.done():
             try:
                 found.set_result(self._event(item).end)
-            except Exception as error:
+            except PochadeError as error:
                 found.set_exception(error)
 
     async def _read(
@@ -220,15 +220,13 @@ class Kafka:
                 if key in ("", item.key):
                     try:
                         inbox.put(self._event(item))
-                    except Exception as error:  # of all, one that cannot be read must not hide those behind it
+                    except PochadeError as error:  # of all, one that cannot be read must not hide those behind it
                         if key:
                             inbox.put(error)
                         else:
                             import logging
 
-                            logging.getLogger("pochade").warning(
-                                "%s@%d cannot be read: %r", item.key, item.offset, error
-                            )
+                            logging.getLogger("pochade").warning("%s@%d: %s", item.key, item.offset, error)
             elif item or not is_following:
                 inbox.put(item)
 
@@ -249,6 +247,14 @@ class Kafka:
             close()
 
     def _event(self, record: Record) -> Event:
+        try:
+            return self._stated(record)
+        except PochadeError:
+            raise
+        except Exception as error:  # whatever decoders raise for what a foreign writer wrote
+            raise PochadeError(f"the record of {record.key} on {record.topic} cannot be read: {error!r}") from error
+
+    def _stated(self, record: Record) -> Event:
         fields = self._decoded(record.value)
         if record.topic == EVENTS:
             return Event(fields["kind"], json.loads(fields["detail"]), str(record.offset))

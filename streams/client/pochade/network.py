@@ -10,10 +10,13 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from pochade.values import PochadeError
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
 T = TypeVar("T")
+LONGEST_S = 1e6  # that a socket waits: Python refuses 25 days, and infinity
 
 
 class Send(NamedTuple):
@@ -77,13 +80,13 @@ class Network:
 
     async def pause(self, seconds: float) -> None:
         """Wait."""
-        time.sleep(seconds)
+        time.sleep(min(seconds, threading.TIMEOUT_MAX))
 
     async def wait(self, future: Future[T], timeout_s: float | None) -> T | None:
         """Return or raise what a future has; None if it has nothing in time."""
         from concurrent.futures import wait
 
-        wait([future], timeout_s)
+        wait([future], None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX))  # it may be infinite
         return future.result() if future.done() else None
 
     async def within(self, seconds: float, call: Coroutine[Any, Any, T]) -> T:
@@ -104,9 +107,10 @@ class Network:
             if self._http is None:
                 self._http = self._own = getattr(httpx, self.client)()
         files = {name: (name, data) for name, data in send.files.items()} if send.files else None
+        headers = {name: value.encode() for name, value in send.headers.items()}  # a key may have any letters
         request = self._http.build_request(
-            send.method, send.url, headers=dict(send.headers), content=send.content, data=send.form, files=files,
-            timeout=send.timeout_s,
+            send.method, send.url, headers=headers, content=send.content, data=send.form, files=files,
+            timeout=min(send.timeout_s, LONGEST_S),
         )  # fmt: skip
         return self._http.send(request, stream=stream)
 
@@ -170,10 +174,12 @@ def iterated(items: AsyncGenerator[T, None]) -> Iterator[T]:
 
 
 def _lost(error: Exception) -> Answer:
-    """Return what a broken connection is to a transport; anything else is raised."""
+    """Return what a broken connection is to a transport; anything else is raised, as a PochadeError if it is HTTP's."""
     import httpx
 
     broken = (httpx.TimeoutException, httpx.NetworkError, httpx.ProxyError, httpx.RemoteProtocolError)
-    if not isinstance(error, broken):
-        raise error
-    return Answer(0, {}, (str(error) or type(error).__name__).encode())
+    if isinstance(error, broken):
+        return Answer(0, {}, (str(error) or type(error).__name__).encode())
+    if isinstance(error, (httpx.RequestError, httpx.InvalidURL, UnicodeError)):
+        raise PochadeError(f"HTTP cannot do this: {error}") from error
+    raise error

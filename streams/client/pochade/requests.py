@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
+from pochade.values import Refused
+
 FILES = ("image", "mask")
+LONGEST_S = 1e9  # deadline: 32 years
 
 
 class Options(TypedDict, total=False):
@@ -52,9 +55,15 @@ class Request:
 
 
 def request_for(prompt: str, options: Mapping[str, Any]) -> Request:
-    """Return the request of a call, with a new key unless the caller states one. Files are read now."""
+    """Return the request of a call, with a new key unless the caller states one. Files are read now.
+
+    Raises Refused: the deadline is no time that can be told.
+    """
     fields = {name: value for name, value in {"prompt": prompt, **options}.items() if value is not None}
     key, deadline_s = fields.pop("idempotency_key", None), fields.pop("deadline_s", None)
+    if deadline_s is not None and not abs(deadline_s) < LONGEST_S:
+        message = f"deadline_s must be a number of seconds below {LONGEST_S:g}: got {deadline_s}"
+        raise Refused(400, message, "invalid", "deadline_s")
     files = {}
     for name in FILES:
         if isinstance(value := fields.get(name), os.PathLike):

@@ -31,7 +31,7 @@ class Unavailable(PochadeError):
 
 
 class Refused(PochadeError):
-    """A call that the gateway refuses, and would refuse again: a wrong parameter, or a key that does not hold."""
+    """A call that is refused, and would be again: a wrong parameter, a key that does not hold, too large a request."""
 
     def __init__(self, status: int, message: str, code: str = "", param: str | None = None) -> None:
         """`status`: of HTTP. `code`: why in one word. `param`: the parameter that is wrong."""

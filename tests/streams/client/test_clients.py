@@ -2,7 +2,9 @@
 
 import asyncio
 import io
+import math
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from pochade import (
     Completed,
     Gateway,
     NotFound,
+    PochadeError,
     Refused,
     StillOpen,
     Unavailable,
@@ -132,8 +135,31 @@ def test_a_deployment_that_is_not_there_is_unavailable() -> None:
     gateway = Gateway("http://gateway", retry_s=0.0)
     with pytest.raises(Unavailable, match="connection refused"):
         Client(gateway, http=httpx.Client(transport=httpx.MockTransport(refuse))).submit("a")
-    with pytest.raises(httpx.UnsupportedProtocol):
+    with pytest.raises(PochadeError, match="missing an 'http://'"):
         Client("gateway:8760").submit("a")
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout_s": math.inf}, {"timeout_s": 1e10}])
+def test_what_http_cannot_carry_is_an_error_of_the_clients(options: dict[str, float]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with Client(Gateway(url, **options)) as client, pytest.raises(PochadeError, match="HTTP cannot do this"):  # type: ignore[arg-type]
+            client.submit("a", idempotency_key="two\nlines")
+
+        async def run() -> None:
+            async with AsyncClient(Gateway(url, **options)) as client:  # type: ignore[arg-type]
+                with pytest.raises(PochadeError, match="HTTP cannot do this"):
+                    await client.submit("a", idempotency_key="two\nlines")
+
+        asyncio.run(run())
+
+
+def test_a_key_may_have_any_letters_and_both_shells_send_the_same() -> None:
+    sync, asynchronous = Server(), Server()
+    sync.client().submit("a", idempotency_key="Größe-17")
+    asyncio.run(asynchronous.asynchronous().submit("a", idempotency_key="Größe-17"))
+    sent = [server.asked[0].headers.raw for server in (sync, asynchronous)]
+    assert [dict(raw)[b"idempotency-key"] for raw in sent] == ["Größe-17".encode()] * 2
 
 
 def test_an_interrupt_while_an_image_is_waited_for_cancels_the_request() -> None:
@@ -360,9 +386,10 @@ def test_of_keys_the_tenants_own_requests_alone_are_there() -> None:
             other = AsyncClient(Gateway("http://127.0.0.1:8760", api_key=theirs), http=http)
             with pytest.raises(NotFound):
                 await other.handle(made.request_id).explain()
-            with pytest.raises(Refused) as raised:
-                await AsyncClient("http://127.0.0.1:8760", http=http).submit("a")
-            assert raised.value.status == 401
+            for wrong in ("", "Schlüssel"):
+                with pytest.raises(Refused) as raised:
+                    await AsyncClient("http://127.0.0.1:8760", api_key=wrong, http=http).submit("a")
+                assert raised.value.status == 401
 
     on_gateway(deployment, run)
     assert deployment.asked().tenant == "studio" != TENANT

@@ -1,6 +1,7 @@
 """The transport over HTTP: what it sends, what it repeats and when, and what it makes of answers."""
 
 import email.utils
+import math
 import time
 from typing import Any
 
@@ -60,6 +61,26 @@ def test_an_api_key_goes_to_the_gateway_and_to_no_address_of_an_answer() -> None
     script.run(script.gateway.end("r-1", 5.0))
     script.run(script.gateway.read(Image("r-1", 0, "http://elsewhere/one")))
     assert [each.headers.get("authorization") for each in script.sent] == ["Bearer secret", None]
+
+
+def test_an_api_key_may_be_the_line_of_a_file() -> None:
+    script = Script(answer(shown(), 201), api_key="secret\n")
+    submitted(script)
+    assert script.sent[0].headers["authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize("deadline_s", [math.inf, -math.inf, math.nan, 1e300])
+def test_a_deadline_that_is_no_time_is_refused_before_it_is_sent(deadline_s: float) -> None:
+    script = Script(answer(shown(), 201))
+    with pytest.raises(Refused, match="deadline_s must be a number of seconds below") as raised:
+        submitted(script, deadline_s=deadline_s)
+    assert (raised.value.param, script.sent) == ("deadline_s", [])
+
+
+@pytest.mark.parametrize("timeout_s", [math.inf, 1e10])
+def test_an_end_may_be_waited_for_without_a_limit(timeout_s: float) -> None:
+    script = Script(*[answer(shown())] * 3, answer(shown(word="succeeded")), taking_s=30.0)
+    assert isinstance(script.run(script.gateway.end("r-1", timeout_s)), Completed)
 
 
 def test_retry_after_is_obeyed_in_seconds_in_milliseconds_and_as_a_date() -> None:

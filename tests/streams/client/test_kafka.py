@@ -1,9 +1,13 @@
 """The transport over Kafka on topics in memory, with records as the product writes and reads them."""
 
 import asyncio
+import math
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING
 from pochade import (
     AsyncClient,
     Cancelled,
@@ -14,12 +18,14 @@ from pochade import (
     Kafka,
     NotCompleted,
     PochadeError,
+    Refused,
     Rejected,
     StillOpen,
     Unavailable,
     Unsupported,
     kafka,
 )
+from pochade.cluster import Cluster
 from pochade.network import Answer
 
 from schemas.messages import EventKind, Outcome, Status
@@ -216,6 +222,52 @@ def test_a_record_that_the_brokers_do_not_take_is_unavailable() -> None:
     deployment.cluster.fault = "Broker: not authorized"
     with pytest.raises(Unavailable, match="not authorized"):
         deployment.client.submit("a")
+
+
+@pytest.mark.parametrize("timeout_s", [math.inf, 1e10])
+def test_an_end_may_be_waited_for_without_a_limit(timeout_s: float) -> None:
+    deployment = Deployment()
+
+    async def run() -> None:
+        handle = await AsyncClient(deployment.kafka).submit("a")
+        waiting = asyncio.create_task(handle.result(timeout_s))
+        await asyncio.sleep(0)
+        deployment.ends(handle.request_id)
+        assert isinstance(await waiting, Completed)
+
+    asyncio.run(run())
+    handle = deployment.client.submit("b")
+    later = threading.Timer(0.1, deployment.ends, [handle.request_id])
+    later.start()
+    assert isinstance(handle.result(timeout_s), Completed)
+    later.join()
+
+
+def test_all_of_the_past_is_from_the_beginning_of_a_topic() -> None:
+    found = SimpleNamespace(topics={"pochade.results.v1": SimpleNamespace(error=None, partitions=[0, 1])})
+    consumer = SimpleNamespace(list_topics=lambda *_, **__: found)
+    starts = Cluster({}, "pochade")._starts(consumer, "results.v1", NOW_S - math.inf)
+    assert [start.offset for start in starts] == [OFFSET_BEGINNING] * 2
+
+
+def test_what_librdkafka_refuses_is_an_error_of_the_clients() -> None:
+    """A record that is too large is refused at once, without a broker."""
+    with Client(Kafka({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})) as client:
+        with pytest.raises(Refused, match=r"too large for the brokers, with 2\d{6} bytes") as raised:
+            client.submit("a" * 2_000_000)
+        assert raised.value.status == 413
+    client = Client(Kafka({"bootstrap.server": "127.0.0.1:1"}))
+    for call in (lambda: client.submit("a"), lambda: client.handle("r-1").result(0)):
+        with pytest.raises(PochadeError, match=r"does not take this configuration: .*bootstrap\.server"):
+            call()
+
+
+def test_a_result_that_cannot_be_read_is_an_error_of_the_clients() -> None:
+    deployment = Deployment()
+    for handle in (deployment.client.submit("a"), deployment.client.handle("r-1")):
+        deployment.cluster.arrive(RESULTS, handle.request_id, b"no result")
+        with pytest.raises(PochadeError, match=f"the record of {handle.request_id} on results.v1 cannot be read"):
+            handle.result(5)
 
 
 def test_who_may_not_read_results_is_refused_at_once_until_they_may() -> None:
