@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from planner.catalog.entries import run_ms
-from streams.commands.options import Size
+from streams.commands.options import POSITIVE, Size
 from streams.extras import need
 from streams.visible import counted
 
@@ -58,7 +58,7 @@ BY_DEFAULT = "the pipeline's defaults, which are wrong for a distilled model"
 @click.option("--light", required=True, metavar="MODEL", help="Quick model: a folder of diffusers, or a hub id.")
 @click.option("--heavy", required=True, metavar="MODEL", help="Better and slower model: a folder, or a hub id.")
 @click.option(
-    "--slo", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    "--slo", type=POSITIVE, metavar="SECONDS",
     help="Latency that most requests are to have (default: three times the heavy model's run time).",
 )  # fmt: skip
 @click.option(

@@ -12,7 +12,7 @@ from agents.commands.options import CATALOG, MODELS_FOLDER
 from agents.commands.profile_cascades import swept
 from agents.learning.kinds import CLASSIFIERS, DISCRIMINATORS
 from streams.cli import LazySettings
-from streams.commands.options import FILE_IN, FOLDER, indices_of
+from streams.commands.options import FILE_IN, FOLDER, Number, indices_of
 from streams.extras import need
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ NONE = "none"
     "CLIP model.",
 )  # fmt: skip
 @click.option(
-    "--standard", type=float,
+    "--standard", type=Number(),
     help="Score from which an image is good enough (default: .5 of labels, else what nine of ten images of the best "
     "level reach).",
 )  # fmt: skip

@@ -8,7 +8,7 @@ import click
 from agents.commands.options import PARAMETERS, numbers
 from streams.cli import LazySettings
 from streams.commands.known_names import CatalogOption, PolicyOption
-from streams.commands.options import FILE_IN, SHOWN
+from streams.commands.options import FILE_IN, POSITIVE, SHOWN, Number
 
 if TYPE_CHECKING:
     from planner.observation.observation import Observation
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--demand",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="RPS",
     help="Demand to plan for, in requests per second (default: that of --observation).",
 )
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--slo",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="SECONDS",
     help="Latency target in seconds (default: that of --observation, else the catalog's).",
 )
 @click.option(
     "--overprovision",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     metavar="X",
     help="Factor by which the policy plans for more than the demand (default: the policy's).",
 )

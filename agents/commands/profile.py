@@ -13,7 +13,7 @@ from agents.commands.profile_cascades import cascades, swept
 from agents.commands.profile_classes import classes
 from agents.commands.profile_components import components
 from streams.command_groups import CommandGroup
-from streams.commands.options import FILE_IN, FOLDER, Size, indices_of
+from streams.commands.options import FILE_IN, FOLDER, POSITIVE, Number, Size, indices_of
 from streams.extras import need
 from streams.shipped import INFRA
 
@@ -123,7 +123,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     metavar="MINUTES",
     help="Longest time of all: fewer rounds, prompts and drafts are measured where they would take longer "
     "(default: no limit).",
@@ -144,7 +144,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.005,
     show_default=True,
     help="Largest share of all images that --reuse may be shown to spoil.",

@@ -7,7 +7,7 @@ import click
 
 from agents.commands.options import CATALOG
 from streams.cli import LazySettings
-from streams.commands.options import FILE_IN
+from streams.commands.options import FILE_IN, Number
 
 if TYPE_CHECKING:
     from agents.profiling.cascades.table import Choice
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--sure",
-    type=click.FloatRange(0, 10),
+    type=Number(0, 10),
     default=1.0,
     show_default=True,
     help="Number of standard errors by which a row must be better than each cheaper one.",

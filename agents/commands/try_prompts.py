@@ -11,6 +11,7 @@ import click
 from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateRequest, Result, Status
 from streams.commands.known_names import CatalogOption, PolicyOption
+from streams.commands.options import Number
 from streams.commands.requests import RequestCommand, fields_of, generation_options
 
 if TYPE_CHECKING:  # --help need not wait for them
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # --help need not wait for them
     "--policy", cls=PolicyOption, metavar="NAME", help="Policy of the planner (default: the setting planner.policy)."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=600.0, show_default=True,
+    "--timeout", type=Number(min=0.1), default=600.0, show_default=True,
     help="Longest time to wait for all results, in seconds.",
 )  # fmt: skip
 @generation_options

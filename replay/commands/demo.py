@@ -13,7 +13,7 @@ import click
 from replay.commands.options import CATALOG, seed_option
 from schemas.errors import PochadeError
 from streams.commands.known_names import PolicyOption
-from streams.commands.options import FILE, FILE_IN
+from streams.commands.options import FILE, FILE_IN, POSITIVE, Number
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from replay.demo import Demo
@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @click.option(
     "--rate",
     "rate_rps",
-    type=click.FloatRange(min=0, min_open=True),
+    type=POSITIVE,
     help="Number of requests to send per second (default: 4, or 2 where images are reused).",
 )
 @click.option(
@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
 @click.option(
     "--freeze-store",
     "freeze_s",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="SECONDS",
     help="How long to freeze the vector store during a run that reuses images; 0: never (default: 15).",
 )

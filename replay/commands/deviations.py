@@ -2,9 +2,9 @@
 
 import click
 
-from streams.commands.options import FOLDER
+from streams.commands.options import FOLDER, Number
 
-CV = click.FloatRange(0, 10)
+CV, SPEED, SIZE = Number(0, 10), Number(0.001, 1000), Number(min=0)
 
 
 class Speeds(click.ParamType):
@@ -17,12 +17,9 @@ class Speeds(click.ParamType):
         if isinstance(value, tuple):
             return value
         try:
-            found = tuple(float(each) for each in str(value).split(","))
-        except ValueError:
-            found = ()
-        if not found or not all(0.001 <= each <= 1000 for each in found):
+            return tuple(SPEED.convert(each, param, ctx) for each in str(value).split(","))
+        except click.BadParameter:
             self.fail(f"{value!r}: write speeds from 0.001 to 1000 with commas, such as 1,1,0.5", param, ctx)
-        return found
 
 
 class BudgetSizes(click.ParamType):
@@ -35,12 +32,10 @@ class BudgetSizes(click.ParamType):
         if isinstance(value, tuple):
             return value
         try:
-            found = tuple(round(1e9 * float(each)) for each in str(value).split(":"))
-        except (ValueError, OverflowError):
-            found = ()
-        if len(found) != 3 or min(found) < 0:
+            volume, memory, device = (round(1e9 * SIZE.convert(each, param, ctx)) for each in str(value).split(":"))
+        except (ValueError, click.BadParameter):
             self.fail(f"{value!r}: write GB of volume, host memory and device, such as 286:72:18", param, ctx)
-        return found
+        return volume, memory, device
 
 
 OPTIONS = (

@@ -1,15 +1,15 @@
 """Options that several commands share, beside those that say which trace (`trace_options.py`)."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from streams.commands.known_names import CatalogOption
+from streams.commands.options import POSITIVE
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-POSITIVE: Final = click.FloatRange(min=0, min_open=True)
 CATALOG = click.option(
     "--catalog",
     cls=CatalogOption,

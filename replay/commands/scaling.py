@@ -2,7 +2,7 @@
 
 import click
 
-from replay.commands.options import POSITIVE
+from streams.commands.options import POSITIVE
 
 
 class Minimum(click.ParamType):

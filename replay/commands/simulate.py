@@ -10,7 +10,7 @@ import click
 from replay.commands import deviations, scaling
 from replay.commands.covering import Progress, describe
 from replay.commands.given_options import refuse_given
-from replay.commands.options import POSITIVE, seed_option
+from replay.commands.options import SLO, seed_option
 from replay.commands.trace_options import (
     TraceGiven,
     report_reading,
@@ -20,7 +20,7 @@ from replay.commands.trace_options import (
 )
 from streams.as_typed import RepeatableCommand
 from streams.commands.known_names import CatalogOption, PolicyOption
-from streams.commands.options import FILE, FOLDER
+from streams.commands.options import FILE, FOLDER, POSITIVE
 from streams.extras import OF_REPORTS, need
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
@@ -57,11 +57,7 @@ DISPATCHES = click.Choice(["least-work", "least-cost", "random", "pull", "round-
     metavar="NAME",
     help="Catalog of the variants and their profile (default: the setting catalog).",
 )
-@click.option(
-    "--slo",
-    type=POSITIVE,
-    help="Latency target of a request, in seconds (default: the setting planner.slo_s, else the catalog's).",
-)
+@SLO
 @click.option(
     "--overprovision",
     type=POSITIVE,
@@ -219,7 +215,7 @@ def simulate(
 
 def _require(asked: dict[str, Any], catalog: str) -> None:
     """Raise click.UsageError with all that is missing."""
-    options = {"policies": "--policy", "workers": "--workers", "slo": f"--slo ({NO_TARGET.format(catalog)})"}
+    options = {"policies": "--policy", "workers": "--workers", "slo_s": f"--slo ({NO_TARGET.format(catalog)})"}
     missing = [option for name, option in options.items() if not asked[name]]
     if missing:
         raise click.UsageError(f"give also {', '.join(missing)}")

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.given_options import refuse, refuse_given
-from replay.commands.options import POSITIVE
 from replay.commands.trace_types import Moment, RateSpan, Renaming
 from schemas.errors import Unknown
-from streams.commands.options import FILE, Ago
+from streams.commands.options import FILE, POSITIVE, Ago
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and Kafka's client
     from planner.catalog.model import Catalog

@@ -1,13 +1,12 @@
 """Values of options of traces: rates, moments, models."""
 
 import datetime
-import math
 import re
 import time
 
 import click
 
-from streams.commands.options import Ago
+from streams.commands.options import Ago, Number
 
 PER_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -21,12 +20,9 @@ class Rate(click.ParamType):
         """Return the rate in requests per second."""
         number, _, unit = str(value).strip().partition("/")
         try:
-            rate = float(number) / PER_S[unit or "s"]
-        except (ValueError, KeyError):
-            rate = math.nan
-        if not (math.isfinite(rate) and rate >= 0):
+            return Number(min=0).convert(number, param, ctx) / PER_S[unit or "s"]
+        except (click.BadParameter, KeyError):
             self.fail(f"{value!r} is not a rate: write requests a second, or as 120/m or 5/h", param, ctx)
-        return rate
 
 
 class RateSpan(click.ParamType):

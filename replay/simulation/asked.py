@@ -30,7 +30,7 @@ def defaults_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any], 
     stay off, whatever the settings: the commands that benches print give the same figures in every deployment.
     """
     planner = settings.planner
-    found: dict[str, Any] = {"slo": asked["slo"] or planner.slo_s or catalog.slo_s}
+    found: dict[str, Any] = {"slo_s": asked["slo_s"] or planner.slo_s or catalog.slo_s}
     found["own_parameters"] = {planner.policy or DEFAULT: dict(planner.parameters)}
     live = {"sheds": planner.load_shedding, "learns": True}  # a live planner observes for every policy
     return found | {name: is_own and live[name] for name in live if asked[name] is None}
@@ -56,7 +56,7 @@ def setups_of(settings: Settings, catalog: Catalog, asked: Mapping[str, Any]) ->
         truth=truth,
         policy=names[0],
         workers=asked["workers"],
-        slo_ms=1000 * asked["slo"],
+        slo_ms=1000 * asked["slo_s"],
         seed=asked["seed"],
         period_ms=1000 * asked["period"] if asked["period"] else float(settings.planner.period_ms),
         forecast=settings.planner.forecast,

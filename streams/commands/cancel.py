@@ -8,7 +8,7 @@ import click
 from schemas.errors import PochadeError
 from schemas.messages import Result, Status
 from streams.commands import opening
-from streams.commands.options import SHOWN, duration, since_option
+from streams.commands.options import SHOWN, Number, duration, since_option
 from streams.visible import json_text, visible
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait until the request has ended and print its final status.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1),
     default=30.0,
     show_default=True,
     help="Longest time that --wait waits for the end, in seconds.",

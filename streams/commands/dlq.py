@@ -10,7 +10,7 @@ from schemas.errors import PochadeError
 from streams.clock import utc
 from streams.command_groups import CommandGroup
 from streams.commands import listing, opening
-from streams.commands.options import LISTED, SHOWN, since_option
+from streams.commands.options import LISTED, SHOWN, Number, since_option
 from streams.visible import counted, visible
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def show(load: "Callable[[], Settings]", position: str, output: str) -> None:
 @CLASS
 @click.option(
     "--rate",
-    type=click.FloatRange(min=0.01),
+    type=Number(min=0.01),
     default=10.0,
     show_default=True,
     help="Maximum number of records to send per second.",

@@ -9,7 +9,7 @@ import click
 from schemas.errors import InvalidRecord, PochadeError
 from schemas.messages import GenerateRequest, Result
 from streams.commands import opening
-from streams.commands.options import SHOWN, duration, since_option
+from streams.commands.options import SHOWN, Number, duration, since_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ OUTCOME_MS = 10 * 60 * 1000  # by which an outcome may lie before its result, cl
 @since_option("How far back to look for the result, such as 10m, 2h or 7d.", "1d")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.0,
     help="Longest time to wait for a result that is not there yet, in seconds.",
 )

@@ -9,6 +9,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+MOST: Final = 1e9
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 FILE: Final = click.Path(dir_okay=False, path_type=pathlib.Path)
@@ -26,6 +27,20 @@ SHOWN = output_option("Output format: a table, or one JSON document.", "table", 
 STREAMED = output_option("Output format: a table, or one JSON object per line.", "table", "jsonl")
 
 
+class Number(click.FloatRange):
+    """Option type of a number in a range, at most MOST: NaN passes every range, infinity those without an end."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if not abs(number) <= MOST:
+            self.fail(f"{value!r} is no number up to {MOST:g}", param, ctx)
+        return number
+
+
+POSITIVE: Final = Number(min=0, min_open=True)
+
+
 class Ago(click.ParamType):
     """Option type of a duration such as `90s`, `10m`, `2h` or `7d`; its value is in milliseconds."""
 
@@ -33,7 +48,7 @@ class Ago(click.ParamType):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Return the milliseconds that the text says."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd])", str(value).strip())
+        match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhd])", str(value).strip())
         if match is None:
             self.fail(f"{value!r} is not a duration: write a number and s, m, h or d, such as 10m", param, ctx)
         return int(float(match[1]) * UNITS_MS[match[2]])

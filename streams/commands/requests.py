@@ -17,7 +17,7 @@ from schemas.messages import GenerateOptions, Result, Status
 from schemas.option_fields import Declared
 from schemas.vocabulary import ALIASES, DECLARED, in_own_words
 from streams.commands import opening
-from streams.commands.options import SHOWN, STREAMED, since_option
+from streams.commands.options import SHOWN, STREAMED, Number, since_option
 from streams.visible import json_text
 
 if TYPE_CHECKING:  # the clients take half a second to load, which --help need not wait for
@@ -90,7 +90,7 @@ def _option_of(name: str, declared: Declared) -> Callable[[F], F]:
     elif declared.numbers is int:
         kind = click.IntRange(about.low, about.high)
     elif declared.numbers is float:
-        kind = click.FloatRange(about.low, about.high, min_open=about.is_above_low)
+        kind = Number(about.low, about.high, min_open=about.is_above_low)
     return click.option(flag, type=kind, multiple=declared.is_list, metavar=about.placeholder or None, help=about.help)
 
 
@@ -137,7 +137,7 @@ def waiting_options(command: F) -> F:
     """Add to a command whether it waits for results, and for how long."""
     command = click.option(
         "--timeout",
-        type=click.FloatRange(min=0.1),
+        type=Number(min=0.1),
         default=120.0,
         show_default=True,
         help="Longest time to wait for results, in seconds.",
@@ -163,7 +163,7 @@ def waiting_options(command: F) -> F:
 @waiting_options
 @click.option(
     "--deadline",
-    type=click.FloatRange(min=0.001),
+    type=Number(min=0.001),
     help="Deadline of the request, in seconds from now; past it the request ends as EXPIRED.",
 )
 @click.option(

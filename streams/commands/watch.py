@@ -10,7 +10,7 @@ import click
 
 from schemas.errors import PochadeError
 from streams.clock import now_ms, utc
-from streams.commands.options import STREAMED, since_option
+from streams.commands.options import STREAMED, Number, since_option
 from streams.visible import counted, json_text, visible
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ SHOWN_ROWS = 30  # maximum number of requests in the live table; those with the 
 @click.command()
 @click.argument("request_ids", metavar="[ID]...", nargs=-1)
 @since_option("How far back to begin, such as 10m or 2h (default: 10m with IDs; without IDs, from now on).")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=0.0, help="Longest time to watch, in seconds; 0 sets no limit."
-)
+@click.option("--timeout", type=Number(min=0), default=0.0, help="Longest time to watch, in seconds; 0 sets no limit.")
 @STREAMED
 @click.pass_obj
 def watch(

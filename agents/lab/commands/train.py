@@ -7,7 +7,7 @@ import click
 
 from agents.lab.training.plan import ABOUT, STEPS, TARGETS, Folders
 from agents.lab.training.schedule import wall_minutes
-from streams.commands.options import FOLDER
+from streams.commands.options import FOLDER, Number
 
 SIDE_BY_SIDE = 2  # processes on two cores: measured faster than one with two threads
 
@@ -75,7 +75,7 @@ Examples:
 @click.option("--again", is_flag=True, help="Train every step of the target again, finished ones too.")
 @click.option(
     "--scale",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     default=1.0,
     show_default=True,
     help="Share of the training to do, above 0 and up to 1; a small share only tests that training works.",

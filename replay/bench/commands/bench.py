@@ -28,6 +28,7 @@ from replay.commands.options import seed_option
 from schemas.errors import PochadeError
 from streams.command_groups import CommandGroup
 from streams.commands.known_names import PolicyOption
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -105,7 +106,7 @@ bench.add_command(validate)
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 20),
+    type=Number(0.1, 20),
     default=5.0,
     show_default=True,
     help="Number of requests per second to the pipeline, and as many to the baseline.",
@@ -264,7 +265,7 @@ def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.1, 3600),
+    type=Number(0.1, 3600),
     default=20,
     show_default=True,
     help="Longest time to measure one policy, in seconds.",
@@ -272,7 +273,7 @@ def ledger_state(load: "Callable[[], Settings]", /, output: str, **asked: Any) -
 @click.option(
     "--limit",
     "limit_s",
-    type=click.FloatRange(0.1, 600),
+    type=Number(0.1, 600),
     default=10,
     show_default=True,
     help="Time limit of the baseline's solver for one plan, in seconds.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, measure
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -16,14 +17,14 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.argument("question", type=click.Choice(["flood", "greedy", "storm"]))
 @click.option(
     "--seconds",
-    type=click.FloatRange(2, 3600),
+    type=Number(2, 3600),
     default=60.0,
     show_default=True,
     help="Length of each phase, in seconds.",
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 100),
+    type=Number(0.1, 100),
     default=3.0,
     show_default=True,
     help="Number of requests per second from the clients whose latency is measured.",

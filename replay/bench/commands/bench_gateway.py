@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, measure
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
 
 
 @click.command()
-@click.option(
-    "--seconds", type=click.FloatRange(2, 3600), default=60.0, show_default=True, help="Length of the run, in seconds."
-)
+@click.option("--seconds", type=Number(2, 3600), default=60.0, show_default=True, help="Length of the run, in seconds.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 100),
+    type=Number(0.1, 100),
     default=6.0,
     show_default=True,
     help="Number of predictions submitted per second.",
@@ -38,14 +37,14 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 )
 @click.option(
     "--light",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.0,
     show_default=True,
     help="Share of the predictions whose first image light generates.",
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.0,
     show_default=True,
     help="Share of light's images that are escalated to heavy.",
@@ -78,7 +77,7 @@ def gateway(load: "Callable[[], Settings]", /, output: str, **asked: Any) -> Non
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 20),
+    type=Number(0.1, 20),
     default=4.0,
     show_default=True,
     help="Number of requests per second by HTTP, and as many by Kafka.",

@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, lines
-from replay.commands.options import POSITIVE, seed_option
+from replay.commands.options import seed_option
 from streams.commands.known_names import PolicyOption
-from streams.commands.options import FOLDER
+from streams.commands.options import FOLDER, POSITIVE, Number
 
 
 @click.command()
@@ -39,7 +39,7 @@ from streams.commands.options import FOLDER
 )
 @click.option(
     "--controls",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.0,
     show_default=True,
     help="Share of the requests that get a ControlNet, drawn; the public files name none.",

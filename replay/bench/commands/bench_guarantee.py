@@ -12,14 +12,14 @@ import click
 from replay.bench.commands.measuring import OUTPUT
 from replay.commands.options import seed_option
 from schemas.errors import PochadeError
-from streams.commands.options import FILE_IN, FOLDER
+from streams.commands.options import FILE_IN, FOLDER, Number
 from streams.shipped import MODELS
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
 
 CHILD: Final = "agents.lab.guarantee_bench"  # `replay` is a client, and imports no models
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+SHARE = Number(0, 1, min_open=True, max_open=True)
 
 
 @click.command()

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, lines
+from streams.commands.options import Number
 
 
 @click.command("in-flight")
@@ -13,11 +14,11 @@ from replay.bench.commands.measuring import OUTPUT, lines
     "--calls", type=click.IntRange(1, 64), default=8, show_default=True, help="Number of requests in flight at once."
 )
 @click.option(
-    "--service-s", type=click.FloatRange(0.001, 60), default=0.5, show_default=True,
+    "--service-s", type=Number(0.001, 60), default=0.5, show_default=True,
     help="Time that the server takes for an image, in seconds.",
 )  # fmt: skip
 @click.option(
-    "--jitter", type=click.FloatRange(0, 0.9), default=0.3, show_default=True,
+    "--jitter", type=Number(0, 0.9), default=0.3, show_default=True,
     help="Largest deviation from that time, as a share of it; each is as likely.",
 )  # fmt: skip
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from replay.bench.commands.measuring import OUTPUT, lines
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -30,7 +31,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 )
 @click.option(
     "--connection-mb-s",
-    type=click.FloatRange(1, 100_000),
+    type=Number(1, 100_000),
     default=50,
     show_default=True,
     help="Throughput that the throttled server gives to each connection, in MB per second.",

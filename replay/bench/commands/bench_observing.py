@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, measure
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when the bench runs: --help need not wait for Kafka's client
     from collections.abc import Callable
@@ -32,7 +33,7 @@ COUNT = click.IntRange(min=10)
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 20),
+    type=Number(0.1, 20),
     default=5.0,
     show_default=True,
     help="Number of requests per second to each pipeline.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, measure
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -25,7 +26,7 @@ PHASES = ("load", "kill", "levels")
 @click.option(
     "--work",
     "works_s",
-    type=click.FloatRange(0.001, 60),
+    type=Number(0.001, 60),
     multiple=True,
     default=(0.02, 1.0),
     show_default=True,
@@ -35,15 +36,15 @@ PHASES = ("load", "kill", "levels")
     "--workers", type=click.IntRange(1, 16), default=2, show_default=True, help="Number of workers of a side."
 )
 @click.option(
-    "--busy", type=click.FloatRange(0.01, 1), default=0.6, show_default=True,
+    "--busy", type=Number(0.01, 1), default=0.6, show_default=True,
     help="Steady load as a share of what the workers carry; the burst is eight times as much.",
 )  # fmt: skip
 @click.option(
-    "--span", "span_s", type=click.FloatRange(1, 600), default=20.0, show_default=True,
+    "--span", "span_s", type=Number(1, 600), default=20.0, show_default=True,
     help="Length of the steady load, in seconds.",
 )  # fmt: skip
 @click.option(
-    "--burst", "burst_s", type=click.FloatRange(1, 600), default=5.0, show_default=True,
+    "--burst", "burst_s", type=Number(1, 600), default=5.0, show_default=True,
     help="Length of the burst, and of the calm before and after it, in seconds.",
 )  # fmt: skip
 @click.option(

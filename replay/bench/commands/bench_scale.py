@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.bench.commands.measuring import OUTPUT, lines
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's client
     from streams.settings import Settings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 )
 @click.option(
     "--times",
-    type=click.FloatRange(1, 100),
+    type=Number(1, 100),
     default=8.0,
     show_default=True,
     help="Rate of the burst of 60 s, by the rate before it, which keeps the workers busy for 0.6 of their time.",
@@ -39,7 +40,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.option(
     "--period",
     "period_s",
-    type=click.FloatRange(0.1, 600),
+    type=Number(0.1, 600),
     default=2.0,
     show_default=True,
     help="Time between decisions of scaling, in seconds.",
@@ -47,7 +48,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.option(
     "--start",
     "start_s",
-    type=click.FloatRange(0.01, 3600),
+    type=Number(0.01, 3600),
     default=20.0,
     show_default=True,
     help="Time in seconds until a worker that is started anew is ready for a variant (`pochade bench loader`).",
@@ -55,7 +56,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.option(
     "--after",
     "after_s",
-    type=click.FloatRange(1, 86_400),
+    type=Number(1, 86_400),
     default=600.0,
     show_default=True,
     help="Length of the calm after the burst, in seconds; the longer, the fewer workers cost as much.",
@@ -63,7 +64,7 @@ if TYPE_CHECKING:  # loaded when a bench runs: --help need not wait for Kafka's 
 @click.option(
     "--slo",
     "slo_s",
-    type=click.FloatRange(0.01, 3600),
+    type=Number(0.01, 3600),
     default=5.0,
     show_default=True,
     help="Latency in seconds within which an answer is in time.",

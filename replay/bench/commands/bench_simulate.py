@@ -11,11 +11,12 @@ from replay.commands.deviations import CV
 from replay.commands.given_options import refuse_given
 from replay.commands.simulate import simulate as product
 from streams.as_typed import RepeatableCommand
+from streams.commands.options import Number
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from replay.simulation.setup import Setup
 
-FACTOR = click.FloatRange(1, 1000)
+FACTOR = Number(1, 1000)
 
 
 class Stragglers(click.ParamType):

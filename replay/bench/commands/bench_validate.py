@@ -8,7 +8,7 @@ import click
 
 from schemas.errors import PochadeError, Unknown
 from streams.commands.known_names import CatalogOption
-from streams.commands.options import FOLDER
+from streams.commands.options import FOLDER, Number
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for numpy and the planner
     from rich.table import Table
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for nump
 )
 @click.option(
     "--within",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     default=0.1,
     show_default=True,
     help="Relative difference of latencies that is accepted; the limits of other figures scale with it.",

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replay.commands.options import POSITIVE
 from schemas.errors import PochadeError
-from streams.commands.options import FILE
+from streams.commands.options import FILE, POSITIVE
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings

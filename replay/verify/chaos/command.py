@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from replay.commands.demo import leave, log_to
-from replay.commands.options import POSITIVE, seed_option
+from replay.commands.options import seed_option
 from schemas.errors import PochadeError, Unknown
 from streams.commands.known_names import NamesOption, PolicyOption
-from streams.commands.options import FILE
+from streams.commands.options import FILE, POSITIVE
 
 if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafka's client
     from streams.settings import Settings
