@@ -1,6 +1,7 @@
 """Compares another plan with past results: reads both; `planner/analysis/off_policy.py` has the estimates."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -105,7 +106,7 @@ def _plan(found: Mapping[str, Any]) -> Plan:
 
 
 def answer(collected: Collected, plan: Plan, slo_ms: float, seed: int) -> dict[str, Any]:
-    """Return the plan's estimate beside the measured figures, as JSON values.
+    """Return the plan's estimate beside the measured figures, as JSON values; a figure is None if nothing has it.
 
     Raises:
         PochadeError: no result has what an estimate needs, or the plan has no route for a request.
@@ -142,4 +143,4 @@ def _as_json(found: Estimate) -> dict[str, Any]:
 
 
 def _intervals(figures: Mapping[str, Interval]) -> dict[str, Any]:
-    return {name: asdict(interval) for name, interval in figures.items()}
+    return {name: None if math.isnan(interval.value) else asdict(interval) for name, interval in figures.items()}

@@ -58,7 +58,7 @@ def what_if(
     target_s = slo_s or settings.planner.slo_s or load_catalog(settings.catalog).slo_s
     if not target_s:
         raise click.UsageError("give --slo SECONDS: neither the setting planner.slo_s nor the catalog says one")
-    plan = plan_of_version(settings, int(named)) if named.isdigit() else read_plan(Path(named))
+    plan = plan_of_version(settings, int(named)) if named.isdecimal() else read_plan(Path(named))
     with opening.client(settings) as client:
         collected = collect(opening.results_of(client, since))
     found = answer(collected, plan, 1000 * target_s, seed)

@@ -1,18 +1,24 @@
 """Results as the estimator sees them, plans from files, and the answer."""
 
 import dataclasses
+import io
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from rich.console import Console
 
 from planner.serving.ending.ledger import result_of
 from planner.serving.ending.outcomes import completed, rejected, step_of
+from replay.commands.what_if import _table
 from replay.what_if import answer, collect, past_of, read_plan
 from schemas.avro import to_wire
 from schemas.errors import PochadeError
 from schemas.messages import Plan, Result, Route, Status
+from streams.cli import main
 from tests.builders import NOW_MS, a_classified, a_job, a_plan, a_request, an_image
 
 
@@ -77,6 +83,23 @@ def test_the_answer_stands_beside_what_happened() -> None:
     assert (found["plan_version"], found["requests"], found["undrawn"]) == (9, 60, 0)
     assert found["estimate"]["violations"]["value"] == found["as_it_went"]["violations"]["value"] == 1.0
     assert json.loads(json.dumps(found)) == found
+
+
+def test_a_figure_that_no_result_has_is_null_and_a_dash() -> None:
+    """No request completed, so that none has a latency of its image."""
+    collected = collect([dataclasses.replace(kept(f"r-{number}"), status=Status.FAILED) for number in range(60)])
+    found = answer(collected, a_plan(), slo_ms=40, seed=0)
+    assert found["estimate"]["violations"]["value"] == 1.0
+    assert found["estimate"]["latency_p95_s"] is None is found["as_it_went"]["latency_p95_s"]
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(_table(found))
+    assert re.search(r"^latency, 95 % +- +- +-", console.export_text(), re.MULTILINE)
+
+
+def test_a_plan_is_a_version_in_digits_alone_else_a_file() -> None:
+    done = CliRunner().invoke(main, ["replay", "what-if", "--slo", "1", "--plan", "²"])
+    assert (done.exit_code, "cannot read a plan from ²" in done.stderr) == (1, True), done.output
 
 
 def test_no_results_is_an_error_that_says_what_to_do() -> None:

@@ -751,7 +751,8 @@ ESTIMATED = {
     "plan_version": 1, "policy": "p-one", "requests": 30, "effective_requests": 12.0, "doubts": ["few were drawn"],
     "slo_s": 2.5, "skipped": {"never classified": 8}, "rests_on": "The estimate rests on 30 requests.",
     "estimate": {"violations": {"value": 0.2, "low": 0.1, "high": 0.3}, "latency_p50_s": {
-        "value": 1.5, "low": 1.0, "high": 2.0}}, "as_it_went": {"violations": {"value": 0.4, "low": 0.3, "high": 0.5}},
+        "value": 1.5, "low": 1.0, "high": 2.0}, "latency_p95_s": None},
+    "as_it_went": {"violations": {"value": 0.4, "low": 0.3, "high": 0.5}, "latency_p95_s": None},
 }  # fmt: skip
 
 
@@ -764,7 +765,7 @@ def test_the_last_estimate_stands_on_the_page_of_quality_with_its_intervals() ->
         assert "later than 2.5 s, or no image 40 % 20 % 10 % to 30 %" in words
         assert "The estimate rests on 30 requests. The latency target is 2.5 s." in words
         assert "Both columns leave out 8 (never classified)." in words
-        assert "1.5 s 1.0 s to 2.0 s" in words
+        assert "1.5 s 1.0 s to 2.0 s latency, 95 %" + " \N{EN DASH}" * 3 in words
         assert "few were drawn" in words
 
 
