@@ -60,26 +60,21 @@ def publish(
         raise PochadeError("no remote: give --to s3://BUCKET/PREFIX or a folder, or set worker.components.remote")
     served = catalogs.load(name or settings.catalog).served.values()
     chosen = fetched_components([each for each in served if each.engine == "diffusers"], names)
-    with _bar(chosen, "reading") as shown:
+    with listing.progress(chosen, "reading") as shown:
         local = [describe(each, model_source) for each in shown]
     store = settings.store
-    with _bar(local, "comparing") as shown:
+    with listing.progress(local, "comparing") as shown:
         compared = [
             compare(each, remote, lambda url: open_remote(url, store.s3_endpoint_url, store.s3_region), force=force)
             for each in shown
         ]
     if not dry_run:
-        with _bar(None, "publishing", sum(each.lacking.bytes for each in compared)) as bar:
+        with listing.progress(None, "publishing", sum(each.lacking.bytes for each in compared)) as bar:
             for each in compared:
                 send(each, bar.update)
     rows = [_row(each, is_sent=not dry_run) for each in compared]
     listing.show(rows, COLUMNS, output)
     _summarise(rows, remote, is_sent=not dry_run)
-
-
-def _bar(items: "Sequence[Any] | None", label: str, length: int | None = None) -> Any:
-    stderr = click.get_text_stream("stderr")
-    return click.progressbar(items, length, label, file=stderr, hidden=not stderr.isatty())
 
 
 def _row(compared: "Compared", *, is_sent: bool) -> dict[str, Any]:

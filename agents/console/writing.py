@@ -190,8 +190,7 @@ class Orders:
         if not chosen:
             raise PochadeError("none of these dead letters is known here: `pochade dlq ls` lists older ones")
         done = ended(self._settings, {base_id(letter.request_id) for letter in chosen})
-        send = None if is_dry else lambda record: self._send(record).result(60)
-        return list(redriven(chosen, done, send, REDRIVE_RPS))
+        return list(redriven(chosen, done, None if is_dry else self._send, REDRIVE_RPS))
 
     def _dry(
         self, session: Session, action: str, subject: str, detail: Mapping[str, Any], rows: list[tuple[str, str, str]],

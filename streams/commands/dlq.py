@@ -163,9 +163,8 @@ def _redriven(settings: "Settings", found: "list[DeadLetter]", rate: float, *, d
     noted: contextlib.AbstractContextManager[Note] = contextlib.nullcontext(Note())
     if found and not dry_run:
         noted = recorded(settings, "redrive", counted(len(found), "dead letter"), detail)
-    with noted as note, opening.producer(settings) as producer, _progress(found) as shown:
-        send = None if dry_run else lambda record: producer.send(record).result(60)
-        rows = list(redriven(shown, ended, send, rate))
+    with noted as note, opening.producer(settings) as producer, listing.progress(found, "redriving") as shown:
+        rows = list(redriven(shown, ended, None if dry_run else producer.send, rate))
         note.outcome = f"{sum(bool(row['sent']) for row in rows)} of {len(rows)} sent"
     return rows
 
@@ -179,16 +178,6 @@ def _at_positions(found: "list[DeadLetter]", positions: tuple[str, ...]) -> "lis
     if missing := wanted - {each.position for each in chosen}:
         raise PochadeError(f"no dead letter at {', '.join(sorted(missing))} that fits --since and --class")
     return chosen
-
-
-def _progress(dead_letters: "list[DeadLetter]") -> Any:
-    return click.progressbar(
-        dead_letters, label="redriving", file=click.get_text_stream("stderr"), hidden=not _is_terminal()
-    )
-
-
-def _is_terminal() -> bool:
-    return click.get_text_stream("stderr").isatty()
 
 
 def _parsed(position: str) -> tuple[int, int]:

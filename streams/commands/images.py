@@ -164,9 +164,7 @@ def gc(
 
 
 def _delete(store: "ImageStore", garbage: "Garbage") -> None:
-    doomed = [*garbage.old, *garbage.orphans]
-    stderr = click.get_text_stream("stderr")
-    with click.progressbar(doomed, label="deleting", file=stderr, hidden=not stderr.isatty()) as shown:
+    with listing.progress([*garbage.old, *garbage.orphans], "deleting") as shown:
         for image in shown:
             store.delete(image.uri)
 

@@ -33,6 +33,12 @@ def is_terminal() -> bool:
     return click.get_text_stream("stdout").isatty()
 
 
+def progress(items: Iterable[Any] | None, label: str, length: int | None = None) -> Any:
+    """Return a bar that shows on standard error how many items are done, if that is a terminal."""
+    stderr = click.get_text_stream("stderr")
+    return click.progressbar(items, length, label, file=stderr, hidden=not stderr.isatty())
+
+
 def tab_separated(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows as lines of cells that hold neither tabs nor line ends."""
     for row in (columns, *rows):

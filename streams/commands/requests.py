@@ -6,7 +6,7 @@ import importlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
@@ -16,7 +16,7 @@ from schemas.errors import InvalidRequest, PochadeError
 from schemas.messages import GenerateOptions, Result, Status
 from schemas.option_fields import Declared
 from schemas.vocabulary import ALIASES, DECLARED, in_own_words
-from streams.commands import opening
+from streams.commands import listing, opening
 from streams.commands.options import SHOWN, STREAMED, Number, since_option
 from streams.visible import json_text
 
@@ -276,7 +276,7 @@ def submit_file(
         raise PochadeError(f"{file.name} holds no request: write one prompt a line")
     with opening.client(settings) as client, ThreadPoolExecutor(WRITERS) as writers:
         sending = writers.map(lambda request: client.submit(**request), requests)
-        with _progress(sending, len(requests), "sending") as shown:
+        with listing.progress(sending, "sending", len(requests)) as shown:
             handles = list(shown)
         if output == "table":
             for handle in handles:
@@ -308,7 +308,7 @@ def _wait(handles: "Sequence[Handle]", timeout: float) -> list[Result]:
 
     end_s = time.monotonic() + timeout
     results: list[Result] = []
-    with _progress(handles, len(handles), "generating") as shown:
+    with listing.progress(handles, "generating") as shown:
         for handle in shown:
             try:
                 results.append(opening.result_of(handle.result(max(0.0, end_s - time.monotonic()))))
@@ -317,11 +317,6 @@ def _wait(handles: "Sequence[Handle]", timeout: float) -> list[Result]:
                 click.echo(f"{left} of {len(handles)} requests have no result after {timeout:g} s", err=True)
                 raise
     return results
-
-
-def _progress(items: Iterable[Any], length: int, label: str) -> Any:
-    stderr = click.get_text_stream("stderr")
-    return click.progressbar(items, length=length, label=label, file=stderr, hidden=not stderr.isatty())
 
 
 def _summarise(handles: "Sequence[Handle]", results: Sequence[Result], *, is_waiting: bool, output: str) -> None:

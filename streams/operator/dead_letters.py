@@ -8,7 +8,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +22,10 @@ from streams.codec.headers import ERROR, REQUEST_ID
 from streams.codec.request_ids import id_in_value
 from streams.control import deletions
 from streams.kafka.consumers import snapshot
+from streams.kafka.producers.writing import Send, delivered
 from streams.settings import Settings
 
-REDRIVEN = "pochade_redriven"
+REDRIVEN, ACK_S = "pochade_redriven", 60.0
 INVALID_REQUEST, INVALID_RECORD = InvalidRequest.__name__, InvalidRecord.__name__
 WORDS = ("prompt", "negative_prompt")  # fields with words of the client
 SUFFIX = re.compile(r"-redrive-\d+$")
@@ -238,11 +239,11 @@ def _request_in(dead_letter: DeadLetter) -> GenerateRequest | None:
 
 
 def redriven(
-    dead_letters: Iterable[DeadLetter], ended: Mapping[str, str], send: Callable[[Outgoing], object] | None, rate: float
+    dead_letters: Iterable[DeadLetter], ended: Mapping[str, str], send: Send | None, rate: float
 ) -> Iterator[dict[str, Any]]:
     """Redrive dead letters, and yield a row for each: the topic it was sent to, or why it was not sent.
 
-    `send` None sends nothing. `rate` is the maximum number of records sent per second.
+    `send` None sends nothing. `rate` is the maximum number of records sent per second. Raises DeliveryFailed.
     """
     sent: set[tuple[str, str]] = set()
     begun_s = time.monotonic()
@@ -265,7 +266,8 @@ def redriven(
         sent.add((record.topic, name))
         if send is not None:
             threading.Event().wait(max(0.0, begun_s + number / rate - time.monotonic()))
-            if dead_letter.error == ENDED_WORKERS:  # else its redrive would be refused, as equal to it
-                send(Outgoing(topic=POISON, key=dead_letter.request_id.encode(), value=None))
-            send(record)
+            unmarked = Outgoing(topic=POISON, key=dead_letter.request_id.encode(), value=None)
+            is_marked = dead_letter.error == ENDED_WORKERS  # its redrive would be refused, as equal to it
+            for each in [unmarked, record] if is_marked else [record]:
+                delivered(each, send(each), ACK_S)
         yield {"position": dead_letter.position, "sent": send is not None, "to": record.topic, "request_id": name}

@@ -1,6 +1,6 @@
 """Writing records as roles see it: the port, what can fail, and how large a record is. No client is loaded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from schemas.errors import PochadeError
 from schemas.record import Delivered, Outgoing
 
 MAX_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
+Send = Callable[[Outgoing], Future[Delivered]]
 HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
 
 
@@ -41,10 +42,11 @@ def send_all(producer: RecordProducer, records: Sequence[Outgoing], timeout_s: f
     Raises DeliveryFailed: it did not take one, or did not answer within `timeout_s`.
     """
     futures = [(record, producer.send(record)) for record in records]
-    return [_delivered(record, future, timeout_s) for record, future in futures]
+    return [delivered(record, future, timeout_s) for record, future in futures]
 
 
-def _delivered(record: Outgoing, future: Future[Delivered], timeout_s: float) -> Delivered:
+def delivered(record: Outgoing, future: Future[Delivered], timeout_s: float) -> Delivered:
+    """Wait until the broker has a record that was sent. Raises DeliveryFailed as `send_all`."""
     try:
         return future.result(timeout_s)
     except TimeoutError:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+from concurrent.futures import Future
 
 import pytest
 
+from schemas.errors import PochadeError
 from schemas.messages import GenerateRequest
-from schemas.record import Incoming, Outgoing
+from schemas.record import Delivered, Incoming
 from schemas.topics import CLASSIFIED, DLQ, OUTCOMES, POISON, PROMPTS, WEBHOOKS, jobs_topic, waiting_topic
 from streams.codec.avro import decode, encode
 from streams.codec.headers import REQUEST_ID, dead_letter
@@ -23,6 +25,7 @@ from streams.operator.dead_letters import (
     redriven,
 )
 from tests.builders import NOW_MS, a_classified, a_job, a_request, an_outcome
+from tests.memory_kafka import MemoryRecordProducer
 
 PROMPT = b'{"prompt": "x"}'
 
@@ -64,12 +67,22 @@ def test_a_webhook_goes_back_as_it_was_though_its_request_has_ended() -> None:
 @pytest.mark.parametrize(("error", "is_unmarked"), [(ENDED_WORKERS, True), ("ValueError", False)])
 def test_redriving_a_request_that_ended_its_workers_takes_its_mark_away_first(error: str, is_unmarked: bool) -> None:
     letter = dataclasses.replace(a_dead_letter(encode(a_request())), error=error)
-    sent: list[Outgoing] = []
-    (row,) = redriven([letter], {"r-1": "FAILED"}, sent.append, rate=1000)
+    producer = MemoryRecordProducer()
+    (row,) = redriven([letter], {"r-1": "FAILED"}, producer.send, rate=1000)
+    sent = [record for records in producer.topics.values() for record in records]
     assert row["sent"]
     marks, prompts = (sent[:1], sent[1:]) if is_unmarked else ([], sent)
     assert [(each.topic, each.key, each.value) for each in marks] == [(POISON, b"r-1", None)] * is_unmarked
     assert [(each.topic, each.key) for each in prompts] == [(PROMPTS, b"r-1-redrive-1")]
+
+
+def test_a_record_that_the_broker_does_not_take_in_time_ends_a_redrive_as_an_error_of_ours() -> None:
+    class Silent(Future[Delivered]):
+        def result(self, timeout: float | None = None) -> Delivered:
+            return super().result(timeout and 0)
+
+    with pytest.raises(PochadeError, match=r"prompts\.v1 did not take a record within 60 s"):
+        list(redriven([a_dead_letter(PROMPT)], {}, lambda _: Silent(), rate=1000))
 
 
 @pytest.mark.parametrize(
