@@ -316,9 +316,8 @@ def _catalog(asked: Asked, judges: Judges) -> Catalog:
 
 
 def figures(learned: Learned) -> dict[str, Any]:
-    """Return what learned.json has."""
-    return {
-        "standard": learned.standard,
-        "right": {name: round(share, 4) for name, share in learned.right.items()},
-        **{kind: {**worth._asdict(), "promoted": worth.is_promoted} for kind, worth in learned.worth.items()},
-    }
+    """Return what learned.json has; a figure that is not known is None."""
+    whole: dict[str, Any] = {"right": {name: round(share, 4) for name, share in learned.right.items()}}
+    whole |= {kind: {**worth._asdict(), "promoted": worth.is_promoted} for kind, worth in learned.worth.items()}
+    known = {kind: {name: None if np.isnan(n) else n for name, n in each.items()} for kind, each in whole.items()}
+    return {"standard": learned.standard, **known}

@@ -3,11 +3,13 @@
 import contextlib
 import csv
 import json
+import math
 import pathlib
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import numpy as np
@@ -20,7 +22,7 @@ from agents.commands.learn import learn
 from agents.learning import kinds
 from agents.learning.discriminators.network import fit_network
 from agents.learning.kinds import Fitting
-from agents.learning.learning import Asked, parts_of, worth_of
+from agents.learning.learning import Asked, figures, parts_of, worth_of
 from agents.learning.prompts import seeded
 from agents.learning.retraining import retrain
 from agents.learning.times import stale_times
@@ -211,6 +213,14 @@ def test_no_held_out_prompt_is_learned_from() -> None:
     assert sorted(rows) == list(range(100))
     with pytest.raises(PochadeError, match="too few"):
         parts_of(10, seed=1)
+
+
+def test_a_figure_that_is_not_known_is_null_in_the_file() -> None:
+    alike = worth_of(np.arange(100.0), np.ones(100), np.ones(100), 1)
+    learned = SimpleNamespace(standard=0.5, right={"quick": math.nan, "good": 1.0}, worth={"classifier": alike})
+    found = json.loads(json.dumps(figures(learned), allow_nan=False))  # type: ignore[arg-type]
+    assert found["right"] == {"quick": None, "good": 1.0}
+    assert (found["classifier"]["recovery"], found["classifier"]["promoted"]) == (None, False)
 
 
 def test_a_ranking_by_the_truth_recovers_all_and_a_drawn_one_nothing() -> None:
