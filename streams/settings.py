@@ -38,7 +38,7 @@ class InvalidSettings(PochadeError):
 class Section(BaseModel):
     """One group of settings; unknown keys are refused, and values cannot change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ class Worker(Section):
     job_timeout_s: float = Field(600, gt=0)  # a job longer than this, stores and commits apart, ends the process
     max_attempts: int = Field(3, ge=1)  # calls of a job that may fail before it is FAILED
     # Cost of this worker, idle or not, in a currency of your own: results, metrics and reports go by it; 0: not stated
-    price_per_hour: float = Field(0, ge=0, allow_inf_nan=False)
+    price_per_hour: float = Field(0, ge=0)
     png_text: bool = True  # whether an image's PNG file says how it was made, its prompt included
     components: WorkerComponentSettings = WorkerComponentSettings()
 
@@ -443,8 +443,9 @@ class Settings(BaseSettings):
     """All settings of a process."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True
-    )
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, env_ignore_empty=True,
+        allow_inf_nan=False,
+    )  # fmt: skip
 
     home: Annotated[pathlib.Path, AfterValidator(_at_home)] = pathlib.Path(
         ".pochade"

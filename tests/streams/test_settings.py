@@ -1,6 +1,7 @@
 """Settings: flags over environment over file, and nothing unknown is accepted."""
 
 import pathlib
+from collections.abc import Iterator
 from typing import get_origin
 
 import pytest
@@ -97,6 +98,25 @@ def test_a_table_is_stated_as_json_or_key_by_key(monkeypatch: pytest.MonkeyPatch
     assert load(nested(['tenants={"acme": {"rate_rps": 2}}'])).tenants["acme"].rate_rps == 2
     monkeypatch.setenv("POCHADE_GATEWAY__MODELS", STATED)
     assert load().gateway.models == {"a": "auto", "b.c": "heavy"}
+
+
+def floats_in(section: type[BaseModel], before: str = "") -> Iterator[str]:
+    """Yield the names of all settings that are numbers with fractions, and of a key of tables of these."""
+    for name, field in section.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from floats_in(kind, f"{before}{name}.")
+        elif kind in (float, dict[str, float]):
+            yield f"{before}{name}" if kind is float else f"{before}{name}.any"
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_no_setting_is_infinite_or_no_number(value: str) -> None:
+    names = [*floats_in(Settings)]
+    assert len(names) > 20
+    for name in names:
+        with pytest.raises(PochadeError, match=f"setting {name.removesuffix('.any')}.*: got '{value}'"):
+            load(nested((f"{name}={value}",)))
 
 
 def test_every_table_of_free_keys_is_read_as_json() -> None:
