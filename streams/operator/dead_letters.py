@@ -8,13 +8,14 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.errors import InvalidRecord, InvalidRequest, PochadeError, UnknownSchema
 from schemas.messages import ClassifiedRequest, GenerateJob, GenerateRequest, ImageGenerated, Outcome, Status
-from schemas.record import Headers, Incoming, Outgoing
+from schemas.record import Delivered, Headers, Incoming, Outgoing
 from schemas.topics import CLASSIFIED, DLQ, IMAGES, OUTCOMES, POISON, PROMPTS, PUBLIC, RESULTS, WEBHOOKS
 from streams.clock import now_ms
 from streams.codec.avro import decode, decode_result, encode
@@ -22,9 +23,10 @@ from streams.codec.headers import ERROR, REQUEST_ID
 from streams.codec.request_ids import id_in_value
 from streams.control import deletions
 from streams.kafka.consumers import snapshot
-from streams.kafka.producers.writing import Send, delivered
+from streams.kafka.producers.writing import delivered
 from streams.settings import Settings
 
+Send = Callable[[Outgoing], Future[Delivered]]
 REDRIVEN, ACK_S = "pochade_redriven", 60.0
 INVALID_REQUEST, INVALID_RECORD = InvalidRequest.__name__, InvalidRecord.__name__
 WORDS = ("prompt", "negative_prompt")  # fields with words of the client

@@ -1,6 +1,6 @@
 """Writing records as roles see it: the port, what can fail, and how large a record is. No client is loaded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -8,7 +8,6 @@ from schemas.errors import PochadeError
 from schemas.record import Delivered, Outgoing
 
 MAX_BYTES = 990_000  # key, value and headers of one record; librdkafka refuses 1,000,000 with its own framing
-Send = Callable[[Outgoing], Future[Delivered]]
 HEADER_BYTES = 6  # of a header's two lengths, of names below 64 bytes and values below a megabyte
 
 
