@@ -106,8 +106,9 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     options = LiveOptions(name=name or f"{datetime.datetime.now(datetime.UTC):%m%d-%H%M%S}", **asked)
     catalog = load_catalog(options.catalog or own.catalog)
     models = frozenset((*catalog.served, *catalog.bases))
-    trace, console = _worded(given.open(load, models), given.trace_seed), Console()
+    trace, console = given.open(load, models), Console()
     report_reading(trace)
+    trace = _worded(trace, given.trace_seed)
     with open_reporter(console) as teller:
         session = LiveRun(own, settings.load(), options, trace, teller)
         log_to(session.settings.home / "logs" / "replay.log")
@@ -134,9 +135,13 @@ def _start_line(options: "LiveOptions", trace: "Trace", prefix: str) -> str:
 
 def _worded(trace: "Trace", seed: int) -> "Trace":
     from replay.load.prompts import builtin_prompts
-    from replay.traces.wording import TURN, worded
+    from replay.traces.wording import filled
 
-    return trace if trace.has_prompts else worded(trace, builtin_prompts(min(len(trace), 1000), seed), TURN, seed)
+    if trace.has_prompts:
+        return trace
+    lacking = f"{trace.lacks_prompt.sum()} of {counted(len(trace), 'request')}"
+    click.echo(f"without a prompt text: {lacking}; each gets one of ours, --prompts replaces all prompts", err=True)
+    return filled(trace, builtin_prompts(min(len(trace), 1000), seed))
 
 
 def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:

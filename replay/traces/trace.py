@@ -81,9 +81,14 @@ class Trace:
         return float(self.arrival_ms[-1] - self.arrival_ms[0]) if len(self) else 0.0
 
     @property
+    def lacks_prompt(self) -> np.ndarray:
+        """Whether the text of each request is unknown, bool [n]."""
+        return np.asarray((self.prompt == NOT_GIVEN) | (not len(self.texts)))
+
+    @property
     def has_prompts(self) -> bool:
         """Whether every request has its text."""
-        return bool(len(self.texts)) and bool((self.prompt >= 0).all())
+        return not self.lacks_prompt.any()
 
     def row(self, number: int) -> Row:
         """Return one request by its number."""

@@ -38,6 +38,13 @@ def worded(trace: Trace, prompts: Sequence[str], order: str, seed: int) -> Trace
     return dataclasses.replace(trace, texts=prompts, prompt=chosen)
 
 
+def filled(trace: Trace, prompts: Sequence[str]) -> Trace:
+    """Return the trace with these prompts, in turn, where a request has no text; the others keep theirs."""
+    turn = len(trace.texts) + np.arange(len(trace)) % len(prompts)
+    prompt = np.where(trace.lacks_prompt, turn, trace.prompt)
+    return dataclasses.replace(trace, texts=(*trace.texts, *prompts), prompt=prompt)
+
+
 def _by_index(trace: Trace, there_are: int) -> np.ndarray:
     if len(trace.texts) or (trace.prompt == NOT_GIVEN).any():
         raise InvalidTrace(f"{trace.source}: not every request has a prompt_index: take the prompts in turn, or sample")

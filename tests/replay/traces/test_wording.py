@@ -7,7 +7,7 @@ import pytest
 
 from replay.traces import Asked, InvalidTrace, Trace
 from replay.traces.trace import of_arrivals
-from replay.traces.wording import SAMPLE, worded
+from replay.traces.wording import SAMPLE, filled, worded
 from schemas.errors import Unknown
 from tests.replay.traces.files import arrivals, jsonl, read_in
 
@@ -54,3 +54,11 @@ def test_an_index_that_is_missing_or_points_at_none_is_reported(tmp_path: pathli
         worded(pointing, TEXTS[:2], "", 0)
     with pytest.raises(Unknown, match="unknown order of prompts 'random'"):
         worded(pointing, TEXTS, "random", 0)
+
+
+def test_only_requests_without_a_text_are_filled_in_turn(tmp_path: pathlib.Path) -> None:
+    assert prompts(filled(read_in(tmp_path, "arrival_ms,prompt\n0,own\n1,\n2,mine\n3,\n"), TEXTS)) == [
+        "own", "b", "mine", "a",
+    ]  # fmt: skip
+    assert prompts(filled(read_in(tmp_path, "arrival_ms,prompt_index\n0,7\n1,\n"), TEXTS)) == ["a", "b"]
+    assert prompts(filled(read_in(tmp_path, arrivals(0, 1)), TEXTS)) == ["a", "b"]
