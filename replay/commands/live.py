@@ -85,7 +85,7 @@ def run(context: click.Context, /, given: TraceGiven, name: str | None, **asked:
     Examples:
       pochade replay run arrivals.csv --serve 3 --engine profile --catalog profile --slo 2
       pochade replay run --from-topic --since 1h --speed 2 --prefix sandbox --report out
-      pochade replay run .pochade/replay/1122-0900/trace.jsonl.gz --name 1122-0900
+      pochade replay run .pochade/replay/1122-0900/trace.jsonl.gz --name 1122-0900 --no-spread
     """
     from rich.console import Console
 
@@ -153,7 +153,9 @@ def resume_line(context: click.Context, session: "LiveRun", name: str) -> str:
     for option in ("prefix", "serves", "catalog", "engine", "policy", "slo_s", "report"):
         if (value := context.params[option]) is not None:
             words += ["--" + option.removesuffix("s" if option == "serves" else "_s"), str(value)]
-    words += ["--production"] if context.params["is_production"] else []
+    words += ["--no-spread"]  # the stored times are those that were published
+    flags = {"--production": "is_production", "--speed-probe": "probes"}
+    words += [flag for flag, option in flags.items() if context.params[option]]
     return shlex.join(words + ([] if context.params["drops"] else ["--no-drop"]))
 
 

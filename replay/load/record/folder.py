@@ -8,7 +8,7 @@ from typing import Any
 from replay.load.record import request_records
 from replay.load.record.request_records import RequestRecord
 from replay.reports import files
-from replay.traces import read
+from replay.traces import Asked, read
 from replay.traces.trace import Trace
 from schemas.errors import PochadeError
 
@@ -32,7 +32,8 @@ def read_run(path: pathlib.Path) -> RunFolder:
     report = files.read(folder)
     if "live" not in report:
         raise PochadeError(f"{folder} is the report of a simulation: give that of a `pochade replay run`")
-    trace, found = read(folder / TRACE_NAME), request_records.read(folder / SEEN_NAME)
+    trace = read(folder / TRACE_NAME, Asked(spreads=False))  # the times that were published
+    found = request_records.read(folder / SEEN_NAME)
     if len(trace) != len(found):
         raise PochadeError(f"{folder}: the trace has {len(trace)} requests, {SEEN_NAME} has {len(found)}: run it again")
     return RunFolder(report, trace, found)

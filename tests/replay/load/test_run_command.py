@@ -3,6 +3,8 @@
 import gzip
 import json
 import pathlib
+import re
+import shlex
 import signal
 from typing import Any
 
@@ -69,3 +71,17 @@ def test_a_request_without_a_prompt_gets_one_of_ours_and_the_others_keep_theirs(
     assert "without a prompt text: 1 of 3 requests; each gets one of ours" in done.output
     trace.write_text("arrival_ms,prompt_index\n0,7\n10,3\n")
     assert "without a prompt text: 2 of 2 requests" in reported(trace, "--name", "b").output
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_the_command_that_resumes_a_run_publishes_the_same_requests_in_the_same_way(tmp_path: pathlib.Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("arrival_ms,prompt\n" + "".join(f"{1000 * (n // 3)},a cat\n" for n in range(12)))
+    first = reported(trace, "--name", "it", "--no-spread", "--speed-probe", "--no-drop")
+    before = stored(tmp_path / "home", "it")
+    assert [each["arrival_ms"] for each in before] == [1000 * (n // 3) for n in range(12)]
+    (printed,) = re.findall("to go on: pochade (.*)", first.output)
+    again = CliRunner().invoke(main, shlex.split(printed))
+    assert stored(tmp_path / "home", "it") == before
+    assert re.findall("to go on: pochade (.*)", again.output) == [printed]
+    assert {"--no-drop", "--speed-probe"} <= {*shlex.split(printed)}
