@@ -68,11 +68,8 @@ def _store_status(settings: Settings, key: str) -> dict[str, Any]:
 def workers(settings: Settings) -> list[dict[str, Any]]:
     """Return a row for each worker whose last heartbeat reports lookups."""
     beats: dict[str, Heartbeat] = {}
-    for record in snapshot.past(settings, [FLEET], since_ms=now_ms() - HEARTBEATS_MS):
-        try:
-            beat = decode(record.value, Heartbeat)
-        except InvalidRecord:
-            continue
+    records = snapshot.past(settings, [FLEET], since_ms=now_ms() - HEARTBEATS_MS)
+    for _, beat in snapshot.readable(records, lambda record: decode(record.value, Heartbeat)):
         beats[beat.worker_id] = beat
     return [
         {

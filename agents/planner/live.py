@@ -13,7 +13,7 @@ from schemas import topics
 from schemas.messages import Heartbeat, Pin, Plan, WorkerDevice
 from streams.clock import now_ms
 from streams.codec.avro import decode
-from streams.kafka.consumers.snapshot import past
+from streams.kafka.consumers.snapshot import past, readable
 from streams.settings import Settings
 
 ROLE = "operator"
@@ -39,8 +39,8 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
         sources.open()
         for view in (plans, fleet):
             view.wait_caught_up()
-        for record in past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS):
-            heartbeat = decode(record.value, Heartbeat)
+        beats = past(settings, [topics.FLEET], since_ms=now_ms() - DEMAND_MS)
+        for record, heartbeat in readable(beats, lambda beat: decode(beat.value, Heartbeat)):
             sources.builder.queues.update_from_heartbeats(
                 {heartbeat.worker_id: ReceivedHeartbeat(heartbeat, record.timestamp_ms)}
             )
@@ -53,8 +53,8 @@ def observe_once(settings: Settings, catalog: Catalog) -> Live:
             if seen.heartbeat.state in OUT and is_alive(seen, now, settings.planner.worker_timeout_ms)
         }
         there = {*out, *(worker.worker_id for worker in workers)}
-        beats = {name: seen.heartbeat for name, seen in sorted(fleet.heartbeats.items()) if name in there}
-        devices = {name: beat.device for name, beat in beats.items() if beat.device is not None}
+        newest = {name: seen.heartbeat for name, seen in sorted(fleet.heartbeats.items()) if name in there}
+        devices = {name: beat.device for name, beat in newest.items() if beat.device is not None}
         return Live(sources.observation(now, workers, plans.plan), plans.plan, plans.pin, out, devices)
     finally:
         sources.close()

@@ -27,8 +27,8 @@ def stored(settings: Settings) -> list[ApiKey]:
     """Return what is stored of all keys, the oldest first. Raises PochadeError, as `snapshot.past`."""
     ring = KeyRing()
     if topic_name(settings, KEYS) in own_topics(settings):
-        for record in snapshot.past(settings, [KEYS]):
-            ring.on_record(record)
+        for _ in snapshot.readable(snapshot.past(settings, [KEYS]), ring.on_record):
+            pass  # the ring has taken it in
     return ring.keys()
 
 

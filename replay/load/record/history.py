@@ -1,8 +1,7 @@
 """Reads a run from the topics: the requests published, how each ended, and what was planned and generated meanwhile."""
 
-import contextlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from planner.observation.observation import COUNTS_S
@@ -13,10 +12,11 @@ from schemas.messages import ClassifiedRequest, Heartbeat, ImageGenerated, Plan,
 from schemas.record import Incoming
 from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.clock import now_ms
-from streams.codec.avro import decode, decode_result
+from streams.codec.avro import M, decode, decode_result
 from streams.codec.requests import decode_request
 from streams.control.records import plan_in
-from streams.kafka.consumers.snapshot import between
+from streams.kafka.consumers.snapshot import between, readable
+from streams.operator.explain import steps_of
 from streams.settings import Settings
 
 AHEAD_MS = 60_000  # how far a broker's clock may be ahead of ours
@@ -101,7 +101,13 @@ def read_history(settings: Settings, ids: Ids) -> History:
 
 
 def _results(records: Iterable[Incoming], ids: Ids) -> tuple[dict[int, Result], int]:
-    ends = Ends(decode_result(record.value) for record in records)
+    def read(record: Incoming) -> Result:
+        result = decode_result(record.value)
+        if ids.number(result.request_id) is not None:
+            steps_of(result)  # raises InvalidRecord for a path of no stages
+        return result
+
+    ends = Ends(result for _, result in readable(records, read))
     numbers = {name: number for name in ends.first if (number := ids.number(name)) is not None}
     return {number: ends.first[name] for name, number in numbers.items()}, sum(ends.doubled(numbers).values())
 
@@ -109,8 +115,8 @@ def _results(records: Iterable[Incoming], ids: Ids) -> tuple[dict[int, Result], 
 def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[tuple[Plan, ...], dict[int, int]]:
     by_version: dict[int, Plan] = {}
     written_ms: dict[int, int] = {}
-    for record in records:
-        if (plan := _plan_in(record)) is not None:
+    for record, plan in readable(records, plan_in):  # roles did not obey an unreadable one either
+        if plan is not None:
             by_version.setdefault(plan.version, plan)
             written_ms.setdefault(plan.version, record.timestamp_ms)
     ordered = [by_version[version] for version in sorted(by_version)]
@@ -118,22 +124,20 @@ def _plans(records: Iterable[Incoming], since_ms: int) -> tuple[tuple[Plan, ...]
     return tuple(ordered[first:]), written_ms
 
 
-def _plan_in(record: Incoming) -> Plan | None:
-    with contextlib.suppress(InvalidRecord):  # which roles did not obey either
-        return plan_in(record)
-    return None
-
-
 def _before(records: Iterable[Incoming], began_ms: int) -> tuple[int, ...]:
-    came = sorted(decode(record.value, ClassifiedRequest).received_ms for record in records if record.value)
+    came = sorted(classified.received_ms for _, classified in _decoded(records, ClassifiedRequest))
     return tuple(ms for ms in came if began_ms - 1000 * COUNTS_S < ms < began_ms)[-MAX_EARLIER:]
 
 
 def _beats(records: Iterable[Incoming]) -> tuple[tuple[int, Heartbeat], ...]:
-    return tuple((record.timestamp_ms, decode(record.value, Heartbeat)) for record in records if record.value)
+    return tuple((record.timestamp_ms, beat) for record, beat in _decoded(records, Heartbeat))
 
 
 def _images(records: Iterable[Incoming], ids: Ids) -> tuple[ImageGenerated, ...]:
     start = ids.start.encode()
     mine = (record for record in records if record.key and record.key.startswith(start))
-    return tuple(decode(record.value, ImageGenerated) for record in mine)
+    return tuple(image for _, image in _decoded(mine, ImageGenerated))
+
+
+def _decoded(records: Iterable[Incoming], kind: type[M]) -> Iterator[tuple[Incoming, M]]:
+    return readable((record for record in records if record.value), lambda record: decode(record.value, kind))

@@ -3,13 +3,15 @@
 No group is joined and nothing is committed.
 """
 
+import logging
 import queue
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from schemas.errors import PochadeError
+from schemas.errors import InvalidRecord, PochadeError
 from schemas.record import Incoming
 from schemas.topics import full_name
 from streams.broker import probe
@@ -18,6 +20,9 @@ from streams.kafka.consumers.consumer_factory import AT_AN_END_MS, open_consumer
 from streams.kafka.consumers.polling import incoming, offsets_at, poll_records
 from streams.kafka.errors import partitions_of, patiently
 from streams.settings import Settings
+from streams.visible import counted
+
+log = logging.getLogger(__name__)
 
 READ_TIMEOUT_S = 60.0
 TICK_S = 0.2
@@ -25,6 +30,7 @@ MAX_SILENCE_S = 30.0  # without any record, until the broker is taken for gone
 ANSWER_S = 10.0
 BATCH = 500
 
+T = TypeVar("T")
 Ends = dict[tuple[str, int], int]  # topic, partition -> offset after the last record wanted
 
 
@@ -53,6 +59,21 @@ def past(
     finally:
         follower.close()
     return found
+
+
+def readable(records: Iterable[Incoming], read: Callable[[Incoming], T]) -> Iterator[tuple[Incoming, T]]:
+    """Yield records with what `read` makes of them. Those of which it raises InvalidRecord are counted in a warning."""
+    refused, first = 0, ""
+    for record in records:
+        try:
+            found = read(record)
+        except InvalidRecord as error:
+            refused += 1
+            first = first or f"{record.topic} {record.partition}@{record.offset}: {error}"
+        else:
+            yield record, found
+    if refused:
+        log.warning("passed over %s that cannot be read, the first of them %s", counted(refused, "record"), first)
 
 
 def live(settings: Settings, topics: Sequence[str], *, since_ms: int | None) -> Generator[Incoming | None, None, None]:

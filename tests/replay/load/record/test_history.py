@@ -1,9 +1,23 @@
+from dataclasses import replace
+
+import pytest
+
 from replay.load.identity import Ids
-from replay.load.record.history import MAX_EARLIER, Published, _before, _plans, published
+from replay.load.record.history import (
+    MAX_EARLIER,
+    Published,
+    _beats,
+    _before,
+    _images,
+    _plans,
+    _results,
+    published,
+)
 from schemas.record import Incoming
-from schemas.topics import CLASSIFIED, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH
+from schemas.topics import CLASSIFIED, FLEET, IMAGES, PLAN, PLAN_KEY, PROMPTS, PROMPTS_BATCH, RESULTS
 from streams.codec.avro import encode
-from tests.builders import NOW_MS, a_classified, a_plan, a_request
+from tests.builders import NOW_MS, a_classified, a_heartbeat, a_job, a_plan, a_request, an_image
+from tests.replay.load.runs import answered
 
 IDS = Ids("run", "abc", 3)
 
@@ -55,3 +69,17 @@ def test_what_others_asked_for_in_the_minute_before_a_run_is_known() -> None:
     records = [record(CLASSIFIED, encode(a_classified(received_ms=at_ms))) for at_ms in came]
     assert _before(records, NOW_MS) == (NOW_MS - 7000, NOW_MS - 300)
     assert len(_before(records[1:2] * (MAX_EARLIER + 5), NOW_MS)) == MAX_EARLIER
+
+
+def test_a_record_that_cannot_be_read_is_passed_over_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    image, own = an_image(a_job(a_classified(a_request(request_id=IDS[1])))), IDS[1]
+    result = replace(answered(own), ended_ms=NOW_MS)
+    pathless = replace(result, request_id=IDS[2], path="nowhere")
+    assert _beats([record(FLEET, b"\xff"), record(FLEET, encode(a_heartbeat()))]) == ((NOW_MS, a_heartbeat()),)
+    assert _images([record(IMAGES, each, key=own) for each in (b"\xff", encode(image))], IDS) == (image,)
+    assert _before([record(CLASSIFIED, b"\xff")], NOW_MS) == ()
+    assert _plans([record(PLAN, b"\xff")], NOW_MS) == ((), {})
+    caplog.clear()
+    results = [b"\xff", encode(result), encode(pathless)]
+    assert _results([record(RESULTS, each) for each in results], IDS) == ({1: result}, 0)
+    assert "passed over 2 records that cannot be read, the first of them results.v1 0@0: " in caplog.text
