@@ -81,8 +81,10 @@ class OverriddenJob(Job):
 class RequestedOverrides:
     """The overrides that the requests of a trace ask for, by the requests' numbers."""
 
-    def __init__(self, trace: Trace, catalog: Catalog, *, has_tenants: bool) -> None:
+    def __init__(self, trace: Trace, catalog: Catalog, *, has_tenants: bool, recorded: Trace | None = None) -> None:
+        """`recorded`: the trace that this one is drawn from, whose tiers and tenants count; None: it is itself."""
         self._trace, self._catalog, self._has_tenants = trace, catalog, has_tenants
+        self._recorded = recorded or trace
         self._is_plain = [not has_tenants and _is_plain(wish) for wish in trace.wishes]
 
     def job(
@@ -97,14 +99,22 @@ class RequestedOverrides:
             job, Asked(self._trace.wishes[wish], None if slack_ms != slack_ms else slack_ms), self._catalog
         )
 
+    def drawn(self, trace: Trace) -> "RequestedOverrides":
+        """Return the overrides of a trace that is drawn from this one; each tier and tenant of this one counts."""
+        return RequestedOverrides(trace, self._catalog, has_tenants=self._has_tenants, recorded=self._trace)
+
     def by_tier(self) -> dict[str, int]:
         """Tier -> its requests, in the order in which tiers are served."""
-        counts = _counts(self._trace, lambda wish: wish.tier)
-        return {tier: counts[tier] for tier in TIERS if counts[tier]}
+        counts = self._counts(lambda wish: wish.tier)
+        return {tier: counts[tier] for tier in TIERS if tier in counts}
 
     def by_tenant(self) -> dict[str, int]:
         """Tenant -> its requests, by name; {}: their rights are not simulated."""
-        return dict(sorted(_counts(self._trace, lambda wish: wish.tenant).items())) if self._has_tenants else {}
+        return dict(sorted(self._counts(lambda wish: wish.tenant).items())) if self._has_tenants else {}
+
+    def _counts(self, what: Callable[[Overrides], str]) -> dict[str, int]:
+        counts = _counts(self._trace, what)
+        return {name: counts[name] for name in _counts(self._recorded, what)}
 
     def is_batch(self) -> np.ndarray:
         """Bool [n]: whose turn comes when workers have nothing waiting."""

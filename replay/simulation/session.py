@@ -44,11 +44,10 @@ def simulate(setup: Setup, trace: Trace, seeds: int, on_progress: Callable[[int]
     `on_progress`: as `Simulation.run` has it.
     """
     knows, runs = setup.prompts is None and not np.isnan(trace.hardness).all(), []
-    wishes = None if setup.redraws else requested_overrides(trace, setup.catalog, setup.quotas, setup.features)
+    recorded = requested_overrides(trace, setup.catalog, setup.quotas, setup.features)
     for seed in range(setup.seed, setup.seed + seeds):
         own, arrived = dataclasses.replace(setup, seed=seed), arrivals_of(setup, trace, seed)
-        if setup.redraws:
-            wishes = requested_overrides(arrived, setup.catalog, setup.quotas, setup.features)
+        wishes = recorded.drawn(arrived) if recorded and setup.redraws else recorded
         repeats = repeats_of(arrived)
         source = SyntheticOutcomes(setup.true_catalog, seed, arrived.hardness, repeats) if knows else None
         end_ms = float(trace.arrival_ms[-1])

@@ -83,8 +83,7 @@ def redrawn(trace: Trace, seed: int) -> Trace:
     places = (trace.arrival_ms // width_ms).astype(np.int64)
     counts = np.bincount(places)
     widths = np.full(len(counts), width_ms)
-    if end_ms > 0:
-        widths[-1] = max(end_ms - (len(counts) - 1) * width_ms, 1.0)  # the last interval ends with the trace
+    widths[-1] = max(end_ms - (len(counts) - 1) * width_ms, 1.0)  # the last interval ends with the trace
     dice = np.random.default_rng([seed, len(trace)])
     numbers = dice.poisson(counts)
     if not numbers.any():

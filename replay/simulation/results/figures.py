@@ -1,5 +1,6 @@
 """The figures of a run, and of several that differ by their seed: mean and 95 % interval."""
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -126,19 +127,20 @@ def _of_part(part: PartMetrics) -> Figures:
 def over_seeds(runs: Sequence[Figures]) -> Figures:
     """Means over runs with different seeds, and `interval`: name -> [low, high], 95 % by Student's t.
 
-    Names whose value is the same in all runs have no interval; a single run is its figures.
+    Names whose value is the same in all runs have no interval; a single run is its figures. What a run does not name,
+    such as a level that it did not use, is 0 there.
     """
     if len(runs) == 1:
         return runs[0]
     figures: Figures = {}
     intervals: Figures = {}
-    for name in runs[0]:
-        values = [run[name] for run in runs]
+    for name in dict.fromkeys(itertools.chain.from_iterable(runs)):
+        is_table = any(isinstance(run.get(name), dict) for run in runs)
+        values = [run.get(name, {} if is_table else 0) for run in runs]
         if name == PLANNED:
             figures[name] = values[0]  # a story of one run: two have no mean
-        elif isinstance(values[0], dict):
-            keys = sorted({key for value in values for key in value})
-            nested = over_seeds([{key: value.get(key, 0) for key in keys} for value in values])
+        elif is_table:
+            nested = over_seeds(values)
             intervals |= {f"{name}.{key}": both for key, both in nested.pop("interval", {}).items()}
             figures[name] = nested
         elif any(value is None for value in values):

@@ -188,3 +188,10 @@ def test_redraws_that_end_at_different_moments_make_one_report() -> None:
     assert len({float(arrivals_of(setup, trace, setup.seed + n).arrival_ms[-1]) for n in range(4)}) > 1
     series = report_of(trace, {"clipper-light": runs})["policies"]["clipper-light"]["series"]
     assert {len(values["mean"]) for values in series.values()} == {runs[0].timeline.count}
+
+
+def test_redraws_of_a_trace_without_duration_make_one_report() -> None:
+    trace, setup = timed(np.zeros(3)), a_setup(policy="clipper-light", redraws=True)
+    assert max(arrivals_of(setup, trace, seed).arrival_ms[-1] for seed in range(9)) <= 1
+    runs = simulate(setup, trace, 4, lambda _new: None)
+    assert report_of(trace, {"clipper-light": runs})["policies"]["clipper-light"]["requests"] > 0

@@ -10,7 +10,7 @@ import pytest
 
 from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.run import Ran
-from replay.simulation.session import simulate
+from replay.simulation.session import report_of, simulate
 from replay.simulation.setup import Timing
 from replay.traces.trace import Overrides, Trace
 from schemas.messages import Status
@@ -135,3 +135,15 @@ def test_figures_are_reported_by_tier_where_there_is_more_than_one() -> None:
     schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
     for tier in reported.values():
         jsonschema.Draft202012Validator({"$defs": schema["$defs"], "$ref": "#/$defs/part"}).validate(tier)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "rare"), [("by_tier", "batch", TIERS[2]), ("by_tenant", "ann", Overrides(tenant="ann"))]
+)
+def test_redrawn_seeds_count_each_tier_and_tenant_of_the_recorded_trace(key: str, name: str, rare: Overrides) -> None:
+    trace = asking(arrivals(5, 60), [Overrides()] * 59 + [rare])
+    runs = simulate(a_setup(policy="clipper-light", redraws=True), trace, 6, lambda _requests: None)
+    parts = [figures_of(run)[key] for run in runs]
+    assert {part[name]["requests"] for part in parts} >= {0, 1}
+    reported = report_of(trace, {"clipper-light": runs})["policies"]["clipper-light"]
+    assert sum(part["requests"] for part in reported[key].values()) == pytest.approx(reported["requests"])

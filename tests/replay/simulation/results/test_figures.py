@@ -3,7 +3,7 @@
 import pytest
 
 from replay.reports.intervals import interval
-from replay.simulation.results.figures import figures_of, over_seeds
+from replay.simulation.results.figures import Figures, figures_of, over_seeds
 from replay.simulation.results.run_metrics import FINENESS, Latencies
 from tests.replay.simulation.runs import a_setup, arrivals, ran
 
@@ -24,6 +24,15 @@ def test_several_seeds_give_means_and_intervals() -> None:
     assert reported["b"] == {"x": 1, "y": 1}
     assert reported["c"] is None
     assert set(reported["interval"]) == {"a", "b.x", "b.y"}
+
+
+def test_what_only_some_seeds_name_is_0_in_the_others_and_so_is_all_in_a_table_of_it() -> None:
+    part = {"requests": 3, "latency_s": {"p50": 6.0}}
+    first: Figures = {"by_tier": {"standard": part}}
+    reported = over_seeds([first, {"by_tier": {"standard": part, "batch": part}, "scale": {"most": 6}}, {}])
+    assert reported["by_tier"]["batch"] == {"requests": 1, "latency_s": {"p50": 2}}
+    assert reported["scale"] == {"most": 2}
+    assert "by_tier.batch.latency_s.p50" in reported["interval"]
 
 
 def test_the_interval_is_student_s() -> None:
