@@ -89,7 +89,8 @@ def within(counts: np.ndarray, interval_s: float, spacing: str, seed: int, limit
     if spacing not in SPACINGS:
         raise Unknown("spacing", spacing, SPACINGS)
     if limit is not None:  # intervals that cannot matter: well above what chance may leave out
-        counts = counts[: 1 + int(np.searchsorted(np.cumsum(counts), 2.0 * limit + 100))]
+        coming = np.round(counts) if spacing == EXPONENTIAL else counts
+        counts = counts[: 1 + int(np.searchsorted(np.cumsum(coming), 2.0 * limit + 100))]
     _check_total(float(counts.sum()))
     starts, dice = np.arange(len(counts)) * interval_s, np.random.default_rng(seed)
     if spacing == POISSON:

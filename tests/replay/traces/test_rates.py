@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.traces import InvalidTrace, constant, poisson
-from replay.traces.rates import EVEN, EXPONENTIAL, POISSON, Knot, along, within
+from replay.traces.rates import EVEN, EXPONENTIAL, POISSON, SPACINGS, Knot, along, within
 from schemas.errors import Unknown
 
 
@@ -102,3 +102,12 @@ def test_the_spacing_decides_how_bursty_an_interval_is(spacing: str, dispersion:
 def test_arrivals_in_their_intervals_belong_to_their_seed() -> None:
     assert (within(np.full(9, 5.0), 1.0, POISSON, 3) == within(np.full(9, 5.0), 1.0, POISSON, 3)).all()
     assert len(within(np.full(9, 500.0), 1.0, POISSON, 3)) != len(within(np.full(9, 500.0), 1.0, POISSON, 4))
+
+
+@pytest.mark.parametrize("spacing", SPACINGS)
+def test_a_limit_takes_the_first_of_all_requests_also_after_many_rows_that_round_to_none(spacing: str) -> None:
+    counts = np.concatenate([np.full(1000, 0.3), np.full(1000, 20.0)])
+    some, every = within(counts, 1.0, spacing, 1, limit=10), within(counts, 1.0, spacing, 1)
+    assert len(some) == 10
+    if spacing != POISSON:  # whose places are drawn after the counts of all rows
+        assert some.tolist() == every[:10].tolist()
