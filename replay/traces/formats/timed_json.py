@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from planner.serving.admission.admission import SEED_LIMIT
 from replay.traces.formats.arrivals_csv import TIME
 from replay.traces.formats.building import Builder
 from replay.traces.formats.faults import Faults
-from replay.traces.formats.fields import MAX_WHOLE, Unfit, moment_ms, number, share, since_1970_ms, whole
+from replay.traces.formats.fields import Unfit, moment_ms, number, share, since_1970_ms, whole
 from replay.traces.formats.lines import Lines
 from replay.traces.trace import Overrides, Row
 from schemas.errors import InvalidRecord, InvalidRequest
@@ -75,7 +76,7 @@ def row_of(request: GenerateRequest, arrival_ms: float, request_id: str) -> Row:
     """A request as a row of a trace."""
     wish = Overrides(options=request.options, tier=request.tier, quality=request.quality, tenant=request.tenant)
     slack_ms = None if request.deadline_ms is None else number(request.deadline_ms - request.created_ms, "milliseconds")
-    seed = request.seed if request.seed is not None and 0 <= request.seed <= MAX_WHOLE else None
+    seed = request.seed if request.seed is not None and 0 <= request.seed < SEED_LIMIT else None
     return Row(arrival_ms, request.prompt, None, wish, slack_ms, seed, request_id)
 
 
@@ -95,6 +96,8 @@ class _Reader:
         asked = {name: value for name, value in fields.items() if name not in EXTRA}
         request = _request({"created_ms": 0, "prompt": "", "request_id": "none", **asked})
         row = row_of(request, arrival_ms, str(fields.get("request_id", "")))
+        if row.seed != request.seed:
+            raise Unfit("invalid options", f"seed must be in [0, 2**63): got {request.seed}")
         return row._replace(
             prompt=request.prompt if "prompt" in fields else None,
             prompt_index=_given(fields, "prompt_index", lambda value: whole(value, "a prompt's place")),

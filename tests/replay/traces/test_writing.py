@@ -64,7 +64,7 @@ ROWS = st.builds(
     prompt=st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
     wish=st.builds(Overrides, tier=st.sampled_from(["standard", "batch"]), options=OPTIONS),
     slack_ms=st.none() | st.floats(-1e9, 1e9),
-    seed=st.none() | st.integers(0, 2**53),
+    seed=st.none() | st.integers(0, 2**63 - 1),
     hardness=st.none() | st.floats(0, 1),
     prompt_index=st.none(),
     request_id=st.just(""),

@@ -30,6 +30,11 @@ def test_what_is_published_for_a_row_asks_for_the_same_with_an_id_of_its_own(tmp
     assert request_of(row, "new", 5).seed == request.seed != request_of(row, "other", 5).seed
 
 
+@pytest.mark.parametrize("seed", [2**53 + 1, 2**63 - 1])
+def test_a_seed_keeps_all_its_digits(tmp_path: pathlib.Path, seed: int) -> None:
+    assert read_in(tmp_path, jsonl({**CAT, "seed": seed})).row(0).seed == seed
+
+
 @pytest.mark.parametrize(
     ("times", "arrivals"),
     [
@@ -70,6 +75,7 @@ WRONG: list[tuple[str, str, str]] = [
     ('{"prompt": "a"}', "gives its time once.* got none", "no time"),
     ('{"arrival_ms": 1, "at_s": 1}', "got arrival_ms and at_s", "no time"),
     ('{"at_s": 1}', "the lines before give their time as arrival_ms", "another clock"),
+    ('{"arrival_ms": 1, "seed": -1}', r"seed must be in \[0, 2\*\*63\): got -1", "invalid options"),
     ('{"arrival_ms": true}', "not a number of milliseconds: 'True'", "not a number"),
     ('{"arrival_ms": NaN}', "must be a finite number", "not finite"),
     ('{"arrival_ms": 1e999}', "must be a finite number", "not finite"),
