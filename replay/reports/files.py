@@ -1,15 +1,22 @@
 """Writes and reads report.json and the page beside it."""
 
+import importlib.resources
+import itertools
 import json
 import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from schemas.errors import PochadeError
 
 VERSION = 1  # of the format: schemas/report.schema.json
-KEYS = ("version", "trace", "setup", "policies", "baseline")  # that every reader needs
+MAX_FAULTS = 5  # that are named
+PAIRED = ("plans", "quality", "fid")  # figures that the page takes seed by seed, where they are known
+KINDS = {
+    dict: ["object"], list: ["array"], str: ["string"], bool: ["boolean"], type(None): ["null"],
+    int: ["integer", "number"], float: ["integer", "number"],
+}  # fmt: skip
 JSON_NAME, PAGE_NAME = "report.json", "report.html"
 
 
@@ -59,16 +66,34 @@ def read(path: pathlib.Path) -> dict[str, Any]:
 def _check(report: object, file: pathlib.Path) -> None:
     if not isinstance(report, dict):
         raise InvalidReport(f"{file} is no report: an object was expected, got {type(report).__name__}")
-    missing = [key for key in KEYS if key not in report]
-    if missing:
-        raise InvalidReport(f"{file} is no report of `pochade simulate`: it has no {', '.join(missing)}")
-    if report["version"] != VERSION:
-        raise InvalidReport(
-            f"{file} is a report of version {report['version']}, this is for {VERSION}: simulate it again"
-        )
-    policies = report["policies"]
-    if not isinstance(policies, dict) or not policies:
+    if (version := report.get("version", VERSION)) != VERSION:
+        raise InvalidReport(f"{file} is a report of version {version}, this is for {VERSION}: simulate it again")
+    schema = json.loads(importlib.resources.files("schemas").joinpath("report.schema.json").read_text("utf-8"))
+    lacks = list(itertools.islice(_lacking(report, schema, "", schema["$defs"]), MAX_FAULTS)) or [
+        f"policies.{name}.by_seed.{key}"
+        for name, figures in report["policies"].items()
+        for key in PAIRED
+        if figures[key] is not None and key not in figures["by_seed"]
+    ]
+    if lacks:
+        raise InvalidReport(f"{file} is no report of `pochade simulate`: it has no {', '.join(lacks)}")
+    if not report["policies"]:
         raise InvalidReport(f"{file} is no report: `policies` must be an object with at least one policy")
-    for name, figures in policies.items():
-        if not isinstance(figures, dict) or not isinstance(figures.get("by_seed"), dict):
-            raise InvalidReport(f"{file} is no report: policy {name!r} has no `by_seed`")
+
+
+def _lacking(value: Any, schema: Mapping[str, Any], name: str, parts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a value lacks that its schema requires, or has as another type. `parts`: schemas that it refers to."""
+    schema = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    types = schema.get("type", KINDS[type(value)])
+    if not any(kind in types for kind in KINDS[type(value)]):
+        yield f"{name} as {types if isinstance(types, str) else ' or '.join(types)}"
+    elif isinstance(value, dict):
+        path = f"{name}." if name else ""
+        yield from (f"{path}{key}" for key in schema.get("required", ()) if key not in value)
+        others = schema.get("additionalProperties")
+        for key, each in value.items():
+            own = schema.get("properties", {}).get(key, others if isinstance(others, dict) else {})
+            yield from _lacking(each, own, f"{path}{key}", parts)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _lacking(each, schema.get("items", {}), name, parts)

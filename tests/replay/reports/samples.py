@@ -23,7 +23,7 @@ def a_policy(**by_seed: Sequence[float]) -> dict[str, Any]:
     )
     figures = zeros | {
         "completed": 100, "quality_in_slo": means["quality"], "fid": means.get("fid"), "by_level": {"light": 100},
-        "latency_s": latency, "utilization": 0.5,
+        "latency_s": latency, "utilization": 0.5, "planned": {},
     }  # fmt: skip
     figures |= {key: value for key, value in means.items() if "." not in key}
     ends = {key: interval(values) for key, values in flat.items() if seeds > 1 and len(set(values)) > 1}

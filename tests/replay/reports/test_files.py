@@ -7,7 +7,7 @@ import pytest
 
 from replay.reports.files import InvalidReport, read, text_of, write
 from schemas.errors import PochadeError
-from tests.replay.reports.samples import a_report
+from tests.replay.reports.samples import a_policy, a_report
 
 
 def test_a_report_is_read_as_it_was_written_from_its_file_or_its_folder(tmp_path: pathlib.Path) -> None:
@@ -27,10 +27,17 @@ def test_a_series_stands_on_one_line_and_texts_stay_as_they_are() -> None:
     [
         ("", "is no report: not JSON"),
         ("[1]", "an object was expected, got list"),
-        ('{"accepted": 3}', "it has no version, trace, setup, policies"),
+        ('{"accepted": 3}', "it has no version, made, trace, setup, interval_s"),
         (text_of(a_report() | {"version": 2}), "of version 2, this is for 1: simulate it again"),
         (text_of(a_report() | {"policies": {}}), "`policies` must be an object with at least one policy"),
-        (text_of(a_report() | {"policies": {"ours": {"quality": 1}}}), "policy 'ours' has no `by_seed`"),
+        (text_of(a_report() | {"policies": {"ours": {"quality": 1}}}), "it has no policies.ours.requests, "),
+        (
+            text_of(a_report() | {"policies": {"ours": {**a_policy(), "by_seed": {}}}}),
+            "no policies.ours.by_seed.plans, ",
+        ),
+        (text_of(a_report() | {"trace": {"file": "t", "requests": 1, "seconds": 1.0}}), "it has no trace.sha256"),
+        (text_of(a_report() | {"policies": {"ours": {**a_policy(), "fid": "?"}}}), "ours.fid as number or null"),
+        (text_of(a_report() | {"demand_rps": [1.0, "2"]}), "it has no demand_rps as number"),
     ],
 )
 def test_a_file_that_is_no_report_is_reported(tmp_path: pathlib.Path, text: str, fault: str) -> None:
