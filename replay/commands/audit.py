@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # loaded when the command runs: --help need not wait for Kafk
     from streams.settings import Settings
 
 APART = {
+    "broken_promises",
     "lost_ids",
     "unread_ids",
     "lost_at",

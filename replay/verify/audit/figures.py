@@ -60,7 +60,7 @@ class ImageFigures:
 
 
 def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
-    """Return both figures as one JSON object; counts have the short names, ids stand beside them."""
+    """Return both figures as one JSON object; counts have the short names, ids and the verdict stand beside them."""
     one = asdict(figures)
     one |= {"lost": len(figures.lost), "lost_ids": list(figures.lost)}
     one |= {"unread": len(figures.unread), "unread_ids": list(figures.unread)}
@@ -76,7 +76,7 @@ def as_json(figures: Figures, images: ImageFigures | None) -> dict[str, Any]:
     one["wasted_s"] = round(figures.wasted_s, 3)
     if images is not None:
         one["pictures"] = {**asdict(images), "broken": list(images.broken), "foreign": list(images.foreign)}
-    return one
+    return one | {"broken_promises": verdict(figures, images)}
 
 
 def verdict(figures: Figures, images: ImageFigures | None = None) -> str | None:

@@ -21,6 +21,7 @@ from agents.gateway.predictions import parse
 from planner.catalog.entries import HONOURABLE
 from planner.catalog.model import Catalog
 from planner.serving.admission.inputs import input_name
+from replay.verify.audit.figures import Figures, as_json, verdict
 from schemas.messages import (
     Expected,
     GenerateOptions,
@@ -612,13 +613,28 @@ def test_errors_of_clients_raise_no_badge_are_no_event_and_lower_no_figure() -> 
 
 def test_an_audit_is_kept_on_the_topic_and_shown_as_the_last() -> None:
     deployment = Deployment()
-    deployment.commands.answer = {"accepted": 10, "open": 0, "lost": 1, "duplicates": 0}
+    deployment.commands.answer = as_json(Figures(accepted=10, outcomes={}, lost=("r-9",)), None)
     answer = deployment.form("/checks", "/checks/audit", since="1h")
-    assert "10 accepted, 0 open; broken: lost 1" in text_of(answer.text)
+    assert "10 accepted, 0 open; broken: 1 of 10 accepted requests are lost (r-9)" in text_of(answer.text)
     record = decode(deployment.written(ACTIONS)[-1].value or b"", OperatorAction)
     assert json.loads(record.detail)["found"]["lost"] == 1
     deployment.tell(record)
-    assert "broken: lost 1" in deployment.page("/checks").text
+    assert "broken: 1 of 10 accepted requests" in deployment.page("/checks").text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"unread": ("r-1",)}, {"deleted_unread": ("offsets 1 to 3 of prompts.v1",)}, {"doubled": {"r-1": 1}},
+        {"late_commits": ("r-1",)}, {"reuse_contradictory": ("r-1",)}, {"reuse_sourceless": ("r-1",)},
+        {"components_wrong": {"r-1": "another"}}, {},
+    ],
+)  # fmt: skip
+def test_an_audit_says_that_a_promise_is_broken_where_the_command_does(broken: dict[str, Any]) -> None:
+    deployment = Deployment()
+    deployment.commands.answer = as_json(figures := Figures(accepted=10, outcomes={}, **broken), None)
+    text = text_of(deployment.form("/checks", "/checks/audit", since="1h").text)
+    assert (f"0 open; broken: {verdict(figures)}" if broken else "0 open; no promise is broken") in text
 
 
 def test_a_command_that_fails_says_why() -> None:

@@ -34,6 +34,7 @@ def test_an_audit_that_finds_nothing_amiss_says_what_it_counted(monkeypatch: pyt
     lines = dict(line.split("\t") for line in table)
     assert done.exit_code == 0
     assert (lines["accepted"], lines["outcomes"], lines["lost"]) == ("3", "2 COMPLETED, 1 EXPIRED", "0")
+    assert "broken promises" not in lines
     assert (lines["generated twice"], lines["images checked"], lines["images orphans"]) == ("1", "2", "1")
     assert (asked["since_ms"], asked["orphan_ms"]) == (0, 3_600_000)
 
@@ -42,7 +43,8 @@ def test_a_broken_promise_is_exit_status_1_and_named(monkeypatch: pytest.MonkeyP
     done, _ = audited(monkeypatch, BROKEN, "-o", "json")
     assert done.exit_code == 1
     assert done.stderr == "error: 1 of 3 accepted requests are lost (r-3)\n"
-    assert json.loads(done.stdout)["lost_ids"] == ["r-3"]
+    found = json.loads(done.stdout)
+    assert (found["lost_ids"], f"error: {found['broken_promises']}\n") == (["r-3"], done.stderr)
 
 
 def test_a_window_and_no_images_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ def test_json_has_counts_under_short_names_and_ids_beside_them() -> None:
     found = as_json(broken, ImageFigures(checked=3, broken=("why",)))
     assert (found["lost"], found["duplicates"], found["late_commits"], found["wasted_s"]) == (1, 2, 1, 1.235)
     assert (found["lost_ids"], found["duplicate_ids"], found["late_commit_ids"]) == (["x"], ["y"], ["z"])
+    assert found["broken_promises"] == verdict(broken, ImageFigures(checked=3, broken=("why",)))
     assert found["pictures"] == {
         "checked": 3, "broken": ["why"], "orphans": 0, "orphan_bytes": 0, "marks_checked": 0, "foreign": [],
     }  # fmt: skip
