@@ -186,6 +186,7 @@ def test_what_is_refused_is_not_written_anywhere(body: Any, status: int, param: 
         (b'{"prompt": ', {}, 400, "invalid"),
         (b"\xff", {}, 400, "invalid"),
         (b'{"prompt": "a red heart", "seed": 1, "seed": 2}', {}, 400, "invalid"),
+        (b'{%b"9": 0}' % b"".join(b'"%d": 0, ' % number for number in range(60_000)), {}, 400, "invalid"),  # at once
         (b"[" * 100_000, {}, 400, "invalid"),
         (b'{"prompt": "a red heart", "image": %b%b}' % (b"[" * 900, b"]" * 900), {}, 400, "invalid"),
         (b'{"prompt": "a red heart", "user": "\\ud800"}', {}, 400, "invalid"),

@@ -52,6 +52,8 @@ NOT_RUN = {  # page -> how each of its blocks of `text` or `sh` begins -> why no
     "infra/images/README.md": {"infra/bin/build-image": "minutes: the part images", "openssl": "needs a built image"},
     "infra/site/tutorial.md": {"make demo": "tests/integration/test_demo.py and test_readme.py"},
     "replay/BEFORE_A_CHANGE.md": {
+        "policy  metric": "what a comparison prints",
+        "as it went  under plan 1": "what an estimate prints",
         "pochade simulate": "minutes for a second answer; tests/replay runs the command",
         "pochade replay run": "minutes in real time; tests/integration/test_replay.py runs the command",
     },
