@@ -160,7 +160,6 @@ def security_of(properties: Mapping[str, str]) -> Security:
             that may be secret.
     """
     given = {ALIASES.get(name, name): value for name, value in properties.items()}
-    refuse_decided(given)
     for name in sorted(given.keys() - COUNTERPARTS - OF_LIBRDKAFKA_ALONE):
         do = _instead(REFUSED, name) or "leave it out"
         raise _unmapped(name, f"it has no counterpart in their Kafka client; {do}")
